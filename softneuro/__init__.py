@@ -1,0 +1,47 @@
+"""softneuro: an auto-tuning inference compiler for CPUs.
+
+    plan = softneuro.tune("model.onnx")
+    plan.save("model.plan")
+    outputs = softneuro.Session("model.plan").run({"input": array})
+
+Importing this package loads nothing heavy: onnx comes with `tune`, numba only when a kernel must be compiled.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from softneuro._version import __version__
+
+if TYPE_CHECKING:
+    from softneuro import errors
+    from softneuro.plan.plan import Plan
+    from softneuro.runtime.session import Binding, Session, TensorInfo
+    from softneuro.tuning.tune import Progress, tune
+
+__all__ = ["Binding", "Plan", "Progress", "Session", "TensorInfo", "__version__", "errors", "tune"]
+
+_LAZY = {
+    "Binding": "softneuro.runtime.session",
+    "Plan": "softneuro.plan.plan",
+    "Progress": "softneuro.tuning.tune",
+    "Session": "softneuro.runtime.session",
+    "TensorInfo": "softneuro.runtime.session",
+    "tune": "softneuro.tuning.tune",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names when they are first used (PEP 562)."""
+    if name == "errors":
+        return importlib.import_module("softneuro.errors")
+    if name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'softneuro' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,63 @@
+"""``softneuro run``: run a plan on files or random input, and write the outputs."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softneuro.cli.arguments import add_input, add_threads, inputs_for, load_inputs, positive
+from softneuro.cli.console import console, milliseconds
+from softneuro.runtime.session import Session
+
+__all__ = ["add_parser"]
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "run", help="run a plan", epilog="example: softneuro run model.plan --input input=picture.npy --output results"
+    )
+    parser.add_argument("plan", type=Path, help="the plan file")
+    add_input(parser)
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="write every output there as a .npy file")
+    parser.add_argument("--repeat", type=positive, default=1, metavar="N", help="run N times and print the times")
+    add_threads(parser)
+    parser.set_defaults(function=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    out = console()
+    session = Session(options.plan, options.threads)
+    given = load_inputs(options.input, session)
+    feeds = inputs_for(session, given, dict(options.shape), options.seed)
+    made = [name for name in feeds if name not in given]
+    if made:
+        out.print(f"random input for {', '.join(made)} (seed {options.seed})")
+    times = []
+    for _ in range(options.repeat):
+        start = time.perf_counter_ns()
+        outputs = session.run(feeds)
+        times.append(time.perf_counter_ns() - start)
+    for name, array in outputs.items():
+        out.print(f"{name}: {array.dtype} {array.shape}{_range(array)}", markup=False)
+    out.print(f"first run {milliseconds(times[0])}" + (
+        f", then median {milliseconds(float(np.median(times[1:])))}, minimum {milliseconds(min(times[1:]))}" if len(times) > 1 else ""))
+    if options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        for name, array in outputs.items():
+            np.save(options.output / f"{_file_name(name)}.npy", array, allow_pickle=False)
+    return 0
+
+
+def _range(array: np.ndarray[Any, Any]) -> str:
+    if array.dtype.kind not in "fiub" or array.size == 0:
+        return ""
+    return f", {float(array.min()):.6g} to {float(array.max()):.6g}"
+
+
+def _file_name(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name)

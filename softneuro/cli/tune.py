@@ -1,0 +1,79 @@
+"""``softneuro tune``: make a plan and say what was gained."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from rich.progress import Progress as Bar
+
+from softneuro.cli.arguments import add_threads, shape, writable
+from softneuro.cli.console import console, milliseconds, progress_bar
+from softneuro.plan.plan import Plan
+from softneuro.tuning.summary import Summary, summarise
+from softneuro.tuning.tune import Progress, tune
+
+__all__ = ["add_parser"]
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "tune", help="time every routine of every layer of a model and write the fastest plan",
+        epilog="example: softneuro tune model.onnx -o model.plan --shape input=1x3x224x224 --threads 2",
+    )
+    parser.add_argument("model", type=Path, help="the ONNX model")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="PLAN", help="the plan file to write")
+    parser.add_argument("--shape", type=shape, action="append", default=[], metavar="NAME=1x3x224x224",
+                        help="sizes of an input: needed for free dimensions, overrides declared ones (several allowed)")
+    add_threads(parser)
+    parser.add_argument("--dtypes", default="f32", help="data types that layers may compute in, by commas (default f32)")
+    parser.add_argument("--time-limit", type=float, metavar="S",
+                        help="seconds for measuring; 0 takes each layer's default routine (default: no limit)")
+    parser.add_argument("--profile", type=Path, metavar="FILE", help="measurements to reuse and to add to (made when absent)")
+    parser.add_argument("--force", action="store_true", help="overwrite the plan file")
+    parser.set_defaults(function=_tune)
+
+
+def _tune(options: argparse.Namespace) -> int:
+    path = writable(options.output, options.force)
+    with progress_bar() as bar:
+        plan = tune(
+            options.model, shapes=dict(options.shape), threads=options.threads, dtypes=options.dtypes.split(","),
+            time_limit=options.time_limit, profile=options.profile, progress=_Reporter(bar),
+        )
+    plan.save(path)
+    _print(plan, summarise(plan), path)
+    return 0
+
+
+class _Reporter:
+    """Draws progress between measurements, never during one."""
+
+    def __init__(self, bar: Bar) -> None:
+        self._bar = bar
+        self._task = bar.add_task("import", total=1)
+
+    def __call__(self, progress: Progress) -> None:
+        text = f"{progress.stage} {progress.detail}"
+        self._bar.update(self._task, description=text[:60], completed=progress.done, total=progress.total)
+        self._bar.refresh()
+
+
+def _print(plan: Plan, summary: Summary, path: Path) -> None:
+    out = console()
+    made = plan.provenance
+    proof = "proved optimal" if made.optimal else f"bound {milliseconds(made.lower_bound_ns)}"
+    sizes = ", ".join(f"{name}={'x'.join(map(str, sizes))}" for name, sizes in made.shapes.items())
+    out.print(f"{path}: {summary.layers} layers, {summary.adapts} adapts, {made.threads} threads, {made.target}, {sizes}")
+    if made.measured_ns is not None:
+        gain = (made.default_ns or made.measured_ns) / made.measured_ns
+        predicted = f"predicted {milliseconds(made.predicted_ns)} ({proof})" if made.predicted_ns else "the default plan was fastest"
+        out.print(f"measured {milliseconds(made.measured_ns)}, {predicted}, default plan {milliseconds(made.default_ns)} ({gain:.2f}x)")
+    if summary.host:
+        out.print(f"{len(summary.host)} layers run on the host's reference:")
+        for name, op, ns in summary.host[:10]:
+            out.print(f"  {name} ({op}) {milliseconds(ns)}")
+        if len(summary.host) > 10:
+            out.print(f"  and {len(summary.host) - 10} more")

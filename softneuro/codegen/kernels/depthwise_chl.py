@@ -1,0 +1,152 @@
+"""Depthwise convolution, channels last: tiles of output rows by output columns, one vector of channels at a time.
+
+Words: 0 x, 1 y, 2 weights, 3 residual, 4 images, 5 channels, 6 height, 7 width, 8 output height, 9 output width,
+10 top pad, 11 left pad, 12 chunks.
+weights: float32 [block][taps + 1][lanes], the bias last. chunks: in how many parts the channel blocks are shared
+out, for images with fewer tiles than threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from softneuro.codegen.branch import conditional
+from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel
+from softneuro.codegen.finish import finish_value, load_lanes, store_lanes
+from softneuro.codegen.memory import load_i64
+from softneuro.codegen.target import Target
+from softneuro.codegen.vector import F32, first_lanes, fma_value
+from softneuro.ops.epilogue import Epilogue
+
+__all__ = ["make"]
+
+Uses = dict[int, list[tuple[int, int]]]
+
+
+def _uses(outputs: int, kernel: int, stride: int, dilation: int) -> Uses:
+    """For each input position under a run of outputs: which (output, tap) read it, along one axis."""
+    found: Uses = {}
+    for output in range(outputs):
+        for tap in range(kernel):
+            found.setdefault(output * stride + tap * dilation, []).append((output, tap))
+    return dict(sorted(found.items()))
+
+
+def _tile(target: Target, kernel: tuple[int, int], uses: tuple[Uses, Uses], rt: int, ot: int, masked: bool,
+          epilogue: Epilogue) -> Any:
+    """The intrinsic ``tile(x, row, pixel, top, left, bottom, right, w, blocks, channels, y, y_row, residual, rows, columns)``.
+
+    x: address of input pixel (top, left), which may lie outside the image; pixels with coordinates outside
+    0..bottom-1, 0..right-1 are padding and skipped by branches, which all blocks of a tile decide alike.
+    row, y_row: bytes of a row; pixel: bytes of a pixel of x and y. channels: how many are left from the first block.
+    rows, columns: how much of the tile is stored.
+    """
+    lanes = target.f32_lanes
+    vector = ir.VectorType(F32, lanes)
+    vector_bytes = 4 * lanes
+    taps = kernel[0] * kernel[1]
+    row_uses, column_uses = uses
+    keep_all = rt * ot + taps + 1 <= target.registers
+
+    def body(builder: Any, args: list[Any]) -> None:
+        x, row, pixel, top, left, bottom, right, w, blocks, channels, y, y_row, residual, rows, columns = args
+
+        def inside(start: Any, offset: int, end: Any) -> Any:
+            return builder.icmp_unsigned("<", builder.add(start, I64(offset)), end)
+
+        row_inside = {r: inside(top, r, bottom) for r in row_uses}
+        column_inside = {c: inside(left, c, right) for c in column_uses}
+        row_pointers = {r: byte_offset(builder, x, builder.mul(row, I64(r))) for r in row_uses}
+        column_offsets = {c: builder.mul(pixel, I64(c)) for c in column_uses}
+        loop = CountedLoop(builder, blocks, [])
+        place = builder.mul(loop.index, I64(vector_bytes))
+        block_weights = byte_offset(builder, w, builder.mul(loop.index, I64((taps + 1) * vector_bytes)))
+        mask = first_lanes(builder, builder.sub(channels, builder.mul(loop.index, I64(lanes))), lanes) if masked else None
+
+        def weight(ky: int, kx: int) -> Any:
+            return load_at(builder, byte_offset(builder, block_weights, (ky * kernel[1] + kx) * vector_bytes), vector)
+
+        def row_weights(kys: list[int]) -> dict[tuple[int, int], Any]:
+            return {(ky, kx): weight(ky, kx) for ky in kys for kx in range(kernel[1])}
+
+        bias = weight(kernel[0], 0)
+        kept = row_weights(list(range(kernel[0]))) if keep_all else {}
+
+        def add_pixel(r: int, c: int, weights: dict[tuple[int, int], Any], sums: list[Any]) -> list[Any]:
+            pointer = byte_offset(builder, byte_offset(builder, row_pointers[r], place), column_offsets[c])
+            value = load_lanes(builder, pointer, lanes, mask)
+            for d, ky in row_uses[r]:
+                for o, kx in column_uses[c]:
+                    sums[d * ot + o] = fma_value(builder, target, value, weights[ky, kx], sums[d * ot + o])
+            return sums
+
+        def add_row(r: int, sums: list[Any]) -> list[Any]:
+            weights = kept or row_weights([ky for _, ky in row_uses[r]])
+            for c in column_uses:
+                def add(values: list[Any], c: int = c) -> list[Any]:
+                    return add_pixel(r, c, weights, values)
+                sums = conditional(builder, column_inside[c], sums, add)
+            return sums
+
+        sums = [bias] * (rt * ot)
+        for r in row_uses:
+            def add(values: list[Any], r: int = r) -> list[Any]:
+                return add_row(r, values)
+            sums = conditional(builder, row_inside[r], sums, add)
+
+        def store(d: int, o: int) -> None:
+            offset = builder.add(builder.add(builder.mul(y_row, I64(d)), builder.mul(pixel, I64(o))), place)
+            value = finish_value(builder, target, epilogue, sums[d * ot + o],
+                                 lambda: load_lanes(builder, byte_offset(builder, residual, offset), lanes, mask))
+            store_lanes(builder, value, byte_offset(builder, y, offset), mask)
+
+        for d in range(rt):
+            with builder.if_then(builder.icmp_signed(">", rows, I64(d))):
+                for o in range(ot):
+                    with builder.if_then(builder.icmp_signed(">", columns, I64(o))):
+                        store(d, o)
+        loop.end([])
+
+    return micro_kernel("depthwise_tile", 15, body)
+
+
+def make(target: Target, kernel_h: int, kernel_w: int, stride_h: int, stride_w: int, dilation_h: int, dilation_w: int,
+         rt: int, ot: int, masked: bool, epilogue: str) -> Callable[[int, int, int], None]:
+    """The kernel for tiles of ``rt`` rows by ``ot`` columns; ``masked`` when channels are no multiple of the lanes."""
+    uses = _uses(rt, kernel_h, stride_h, dilation_h), _uses(ot, kernel_w, stride_w, dilation_w)
+    tile = _tile(target, (kernel_h, kernel_w), uses, rt, ot, masked, Epilogue.parse(epilogue))
+    lanes = target.f32_lanes
+    block_bytes = (kernel_h * kernel_w + 1) * 4 * lanes
+    reach_h, reach_w = (kernel_h - 1) * dilation_h + 1, (kernel_w - 1) * dilation_w + 1
+
+    def kernel(args: int, tid: int, nthreads: int) -> None:
+        x, y, weights, residual = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
+        images, channels, height, width = load_i64(args, 4), load_i64(args, 5), load_i64(args, 6), load_i64(args, 7)
+        out_height, out_width = load_i64(args, 8), load_i64(args, 9)
+        pad_top, pad_left, chunks = load_i64(args, 10), load_i64(args, 11), load_i64(args, 12)
+        pixel = 4 * channels
+        blocks = (channels + lanes - 1) // lanes
+        across, down = (out_width + ot - 1) // ot, (out_height + rt - 1) // rt
+        units = images * chunks * down * across
+        for unit in range(units * tid // nthreads, units * (tid + 1) // nthreads):
+            band = unit // across
+            column = (unit - band * across) * ot
+            part = band // down
+            row = (band - part * down) * rt
+            image = part // chunks
+            first = (part - image * chunks) * blocks // chunks
+            last = (part - image * chunks + 1) * blocks // chunks
+            rows, columns = min(rt, out_height - row), min(ot, out_width - column)
+            top, left = row * stride_h - pad_top, column * stride_w - pad_left
+            bottom = max(0, min(height, top + (rows - 1) * stride_h + reach_h))
+            right = max(0, min(width, left + (columns - 1) * stride_w + reach_w))
+            start = first * lanes
+            place = ((image * out_height + row) * out_width + column) * pixel + start * 4
+            tile(x + ((image * height + top) * width + left) * pixel + start * 4, width * pixel, pixel, top, left,
+                 bottom, right, weights + first * block_bytes, last - first, channels - start, y + place,
+                 out_width * pixel, residual + place, rows, columns)
+
+    return kernel

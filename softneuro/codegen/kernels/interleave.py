@@ -1,0 +1,46 @@
+"""Interleave a few rows into one (or take them apart): channels-last with two to four channels.
+
+Words: 0 source, 1 destination, 2 axis table, 3 axes in it, 4 loops over them, 5 elements of a row, 6 bytes from
+row to row on the side where the rows are apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from softneuro.codegen.bulk import element_access
+from softneuro.codegen.loops import axis_offsets
+from softneuro.codegen.memory import load_i64
+from softneuro.codegen.target import Target
+from softneuro.codegen.transpose_tile import deinterleave, interleave
+
+__all__ = ["make"]
+
+
+def make(target: Target, size: int, streams: int, joins: bool) -> Callable[[int, int, int], None]:
+    """For ``streams`` rows of elements of ``size`` bytes; ``joins`` makes one row of them, else the reverse."""
+    count = target.vector_bits // 8 // size
+    load, store = element_access(size)
+    join, part = interleave(target, size, streams), deinterleave(target, size, streams)
+
+    def kernel(args: int, tid: int, nthreads: int) -> None:
+        source, destination, table, axes = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
+        loops, length, step = load_i64(args, 4), load_i64(args, 5), load_i64(args, 6)
+        blocks = (length + count - 1) // count
+        for unit in range(loops * blocks * tid // nthreads, loops * blocks * (tid + 1) // nthreads):
+            loop = unit // blocks
+            start = (unit - loop * blocks) * count
+            from_, to = axis_offsets(table, axes, loop)
+            from_ += source + start * size * (1 if joins else streams)
+            to += destination + start * size * (streams if joins else 1)
+            if start + count > length:
+                for i in range(length - start):
+                    for s in range(streams):
+                        apart, together = s * step + i * size, (i * streams + s) * size
+                        store(to + (together if joins else apart), load(from_ + (apart if joins else together)))
+            elif joins:
+                join(from_, step, to)
+            else:
+                part(from_, to, step)
+
+    return kernel

@@ -1,0 +1,100 @@
+"""How far two engines' outputs are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softneuro.errors import InputError
+from softneuro.types import Array
+
+if TYPE_CHECKING:
+    from softneuro.runtime.session import Session
+
+__all__ = ["Difference", "differences", "run_onnxruntime"]
+
+_TOP = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One output compared.
+
+    absolute: the largest absolute difference (infinite when shapes, types or the places of NaN differ); scale: the
+    largest absolute value on the other side; top5_equal: whether the five largest entries of the last axis are
+    the same, for outputs of at least ten, else None.
+    """
+
+    name: str
+    absolute: float
+    scale: float
+    nan_here: int
+    nan_there: int
+    top5_equal: bool | None
+
+    @property
+    def relative(self) -> float:
+        """The largest difference in units of the output's largest value: the smallest tolerance that passes."""
+        return self.absolute / self.scale if self.scale else self.absolute
+
+    def within(self, tolerance: float) -> bool:
+        """Whether the difference is allowed."""
+        return self.relative <= tolerance and self.top5_equal is not False
+
+
+def differences(found: Mapping[str, Array], expected: Mapping[str, Array]) -> list[Difference]:
+    """Compare outputs by name. Raises InputError when an output is missing on one side."""
+    missing = sorted(set(expected) ^ set(found))
+    if missing:
+        raise InputError(f"output {missing[0]!r} is made by one side only")
+    return [_difference(name, np.asarray(found[name]), np.asarray(expected[name])) for name in expected]
+
+
+def _difference(name: str, here: Array, there: Array) -> Difference:
+    if here.shape != there.shape or here.dtype != there.dtype:
+        return Difference(name, np.inf, 1.0, 0, 0, None)
+    if here.dtype.kind not in "fiubc":
+        return Difference(name, 0.0 if bool(np.array_equal(here, there)) else np.inf, 1.0, 0, 0, None)
+    a, b = here.astype(np.float64), there.astype(np.float64)
+    nan_here, nan_there = np.isnan(a), np.isnan(b)
+    if not np.array_equal(nan_here, nan_there):
+        return Difference(name, np.inf, 1.0, int(nan_here.sum()), int(nan_there.sum()), None)
+    with np.errstate(invalid="ignore"):
+        gaps = np.where((a == b) | nan_here, 0.0, np.abs(a - b))
+    finite = np.abs(b[np.isfinite(b)])
+    scale = float(finite.max(initial=0.0))
+    return Difference(name, float(gaps.max(initial=0.0)), scale, int(nan_here.sum()), int(nan_there.sum()), _top5(a, b))
+
+
+def _top5(a: Array, b: Array) -> bool | None:
+    """Whether the five largest of the last axis are the same ones, ties within rounding aside."""
+    if a.ndim < 1 or a.shape[-1] < 2 * _TOP or a.size == 0:
+        return None
+    rows_a, rows_b = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
+    threshold = np.sort(rows_b, axis=-1)[:, -_TOP]
+    slack = 1e-4 * np.abs(rows_b).max(axis=-1)
+    chosen = np.take_along_axis(rows_b, np.argsort(rows_a, axis=-1)[:, -_TOP:], axis=-1)
+    return bool((chosen >= (threshold - slack)[:, None]).all())
+
+
+def run_onnxruntime(model: Path | None, feeds: Mapping[str, Array], session: Session) -> dict[str, Array]:
+    """The outputs of onnxruntime on one thread. Raises InputError when it is not installed or the model is not given."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise InputError("comparing with onnxruntime needs the extra: pip install 'softneuro[bench]'") from None
+    if model is None:
+        raise InputError("comparing with onnxruntime needs the model: --model model.onnx")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = session.threads
+    options.log_severity_level = 3
+    try:
+        peer = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        names = [output.name for output in peer.get_outputs()]
+        return dict(zip(names, peer.run(names, dict(feeds)), strict=True))
+    except Exception as error:  # onnxruntime raises types of its own, none public
+        raise InputError(f"onnxruntime cannot run {str(model)!r}: {error}") from error

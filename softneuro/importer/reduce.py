@@ -1,0 +1,76 @@
+"""Reductions, ArgMax, ArgMin, Softmax and LogSoftmax."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from softneuro.graph import Layer
+from softneuro.importer.node import Converter, Converters, Node
+from softneuro.ops.reduce import ArgReduce, Reduce
+from softneuro.ops.shape import Shape
+from softneuro.ops.softmax import Softmax
+from softneuro.ops.view import Flatten, Reshape
+
+__all__ = ["CONVERTERS"]
+
+_KINDS = {
+    "ReduceSum": "sum",
+    "ReduceMean": "mean",
+    "ReduceMax": "max",
+    "ReduceMin": "min",
+    "ReduceProd": "prod",
+    "ReduceL1": "l1",
+    "ReduceL2": "l2",
+    "ReduceSumSquare": "sum_square",
+    "ReduceLogSum": "log_sum",
+    "ReduceLogSumExp": "log_sum_exp",
+}
+
+
+def _reduce(node: Node) -> tuple[Layer, ...]:
+    """Axes are an attribute up to opset 17 (12 for ReduceSum), then an input; constant ones go into the op."""
+    axes, constant = node.ints("axes"), node.constant(1)
+    if constant is not None:
+        axes = tuple(int(axis) for axis in constant.reshape(-1))
+    inputs = node.inputs if node.has(1) and constant is None else node.inputs[:1]
+    noop = bool(node.get("noop_with_empty_axes", 0))
+    return (node.layer(Reduce(_KINDS[node.op_type], axes, bool(node.get("keepdims", 1)), noop), inputs),)
+
+
+def _arg_reduce(kind: Literal["max", "min"]) -> Converter:
+    def convert(node: Node) -> tuple[Layer, ...]:
+        op = ArgReduce(
+            kind, int(node.get("axis", 0)), bool(node.get("keepdims", 1)), bool(node.get("select_last_index", 0))
+        )
+        return (node.layer(op),)
+
+    return convert
+
+
+def _softmax(log: bool) -> Converter:
+    """Up to opset 12 all axes from ``axis`` on are one: flattened to a matrix unless there is only the last."""
+
+    def convert(node: Node) -> tuple[Layer, ...]:
+        if node.opset >= 13:
+            return (node.layer(Softmax(int(node.get("axis", -1)), log)),)
+        axis, rank = int(node.get("axis", 1)), node.rank(0)
+        if axis == -1 or (rank is not None and axis == rank - 1):
+            return (node.layer(Softmax(-1, log)),)
+        matrix, rows, shape = node.tensor("matrix"), node.tensor("rows"), node.tensor("shape")
+        return (
+            node.layer(Flatten(axis), node.inputs, (matrix,)),
+            node.layer(Softmax(-1, log), (matrix,), (rows,)),
+            node.layer(Shape(), node.inputs, (shape,)),
+            node.layer(Reshape(allowzero=True), (rows, shape)),
+        )
+
+    return convert
+
+
+CONVERTERS: Converters = {
+    **dict.fromkeys(_KINDS, _reduce),
+    "ArgMax": _arg_reduce("max"),
+    "ArgMin": _arg_reduce("min"),
+    "Softmax": _softmax(log=False),
+    "LogSoftmax": _softmax(log=True),
+}

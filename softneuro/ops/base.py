@@ -1,0 +1,54 @@
+"""The interface of an op: a frozen dataclass of static parameters with a shape rule and a numpy meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from softneuro.types import Array, TensorType
+
+__all__ = ["Bound", "Op", "Types", "Values"]
+
+Types = Sequence[TensorType | None]
+"""Types of an op's inputs by position; None where an optional input is absent."""
+Values = Sequence[Array | None]
+"""Values of an op's inputs by position; None where absent or not known before the run."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An op whose once-dynamic parameters are now static, and which inputs it still takes."""
+
+    op: Op
+    inputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Op:
+    """Base of all ops. Subclasses are frozen dataclasses whose fields are hashable static parameters.
+
+    Absent optional inputs are positions holding None (in the middle) or missing positions (at the end).
+    """
+
+    name: ClassVar[str] = ""
+
+    def bind(self, types: Types, values: Values) -> Bound | None:
+        """The static form once shapes and values are known; None when this already is the static form.
+
+        Raises DynamicShape when a needed value (a shape, axes, pads) is not known before the run.
+        """
+        return None
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        """Types of the outputs. Raises InputError with found and needed when the inputs do not fit, DynamicShape
+        when the sizes depend on the data of the run."""
+        raise NotImplementedError(self.name)
+
+    def reference(self, inputs: Values) -> tuple[Array, ...]:
+        """The outputs, computed in numpy: the definition that every routine is tested against."""
+        raise NotImplementedError(self.name)
+
+    def macs(self, types: Types) -> int:
+        """Multiply-accumulates of one run; 0 for ops that only move data or are bound by memory."""
+        return 0

@@ -1,0 +1,88 @@
+"""Transposed convolution of any rank and groups: the gradient of Conv with respect to its input."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from softneuro.errors import InputError
+from softneuro.ops.base import Op, Types, Values
+from softneuro.ops.epilogue import NO_EPILOGUE, Epilogue
+from softneuro.types import Array, TensorType
+
+__all__ = ["ConvTranspose"]
+
+
+@dataclass(frozen=True)
+class ConvTranspose(Op):
+    """Spreads each element of x (n, c, *spatial) over a window by weights (c, k / groups, *kernel), as ONNX's ConvTranspose.
+
+    Inputs: x, weights, bias (k) when ``bias``, residual when the epilogue has one.
+    Input position i of an axis reaches output positions ``i * stride + tap * dilation - pad``. pads: how much is cut
+    off the beginnings of every spatial axis, then the ends; output_padding: how much longer each axis is at its end.
+    """
+
+    name: ClassVar[str] = "conv_transpose"
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    output_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    groups: int = 1
+    bias: bool = False
+    epilogue: Epilogue = NO_EPILOGUE
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x, w = types[0], types[1]
+        assert x is not None and w is not None
+        spatial = len(self.strides)
+        if x.rank != spatial + 2 or w.rank != spatial + 2:
+            raise InputError(f"input has shape {x.shape} and weights {w.shape}, needed rank {spatial + 2} for both")
+        if x.shape[1] != w.shape[0] or x.shape[1] % self.groups:
+            raise InputError(f"input has {x.shape[1]} channels in {self.groups} groups, weights are for {w.shape[0]}")
+        sizes = []
+        for axis in range(spatial):
+            size = self._full_size(axis, x.shape[2 + axis], w.shape[2 + axis])
+            size -= self.pads[axis] + self.pads[axis + spatial]
+            if size < 0:
+                raise InputError(f"axis {2 + axis} has {size} elements after cutting off the pads, needed 0 or more")
+            sizes.append(size)
+        return (TensorType(x.dtype, (x.shape[0], w.shape[1] * self.groups, *sizes)),)
+
+    def _full_size(self, axis: int, size: int, kernel: int) -> int:
+        """Elements of an output axis before the pads are cut off."""
+        return (size - 1) * self.strides[axis] + (kernel - 1) * self.dilations[axis] + 1 + self.output_padding[axis]
+
+    def reference(self, inputs: Values) -> tuple[Array, ...]:
+        x, w = inputs[0], inputs[1]
+        assert x is not None and w is not None
+        spatial, sizes = len(self.strides), x.shape[2:]
+        channels, filters = x.shape[1] // self.groups, w.shape[1]
+        full = [self._full_size(axis, sizes[axis], w.shape[2 + axis]) for axis in range(spatial)]
+        y = np.zeros((x.shape[0], filters * self.groups, *full), x.dtype)
+        for g, taps in itertools.product(range(self.groups), itertools.product(*map(range, w.shape[2:]))):
+            part = x[:, g * channels : (g + 1) * channels]
+            weights = w[(slice(g * channels, (g + 1) * channels), slice(None), *taps)]
+            starts = [tap * dilation for tap, dilation in zip(taps, self.dilations, strict=True)]
+            window = tuple(slice(start, start + (size - 1) * stride + 1, stride)
+                           for start, size, stride in zip(starts, sizes, self.strides, strict=True))
+            y[(slice(None), slice(g * filters, (g + 1) * filters), *window)] += np.moveaxis(
+                np.tensordot(part, weights, axes=((1,), (0,))), -1, 1)
+        kept = tuple(slice(self.pads[axis], full[axis] - self.pads[axis + spatial]) for axis in range(spatial))
+        y = y[(slice(None), slice(None), *kept)]
+        position = 2
+        if self.bias:
+            bias = inputs[2]
+            assert bias is not None
+            y = y + bias.reshape(1, -1, *(1,) * spatial)
+            position = 3
+        residual = inputs[position] if self.epilogue.residual else None
+        return (self.epilogue.reference(y, residual).astype(x.dtype, copy=False),)
+
+    def macs(self, types: Types) -> int:
+        x, w = types[0], types[1]
+        assert x is not None and w is not None
+        return x.size * math.prod(w.shape[1:])

@@ -1,0 +1,47 @@
+"""Every op class by name: what problem texts and plan files may contain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from softneuro.ops.adapt import Adapt
+from softneuro.ops.base import Op
+from softneuro.ops.conv import Conv
+from softneuro.ops.conv_transpose import ConvTranspose
+from softneuro.ops.gather import Gather
+from softneuro.ops.matmul import MatMul
+from softneuro.ops.movement import BroadcastTo, DepthToSpace, Expand, SpaceToDepth, Tile, Transpose
+from softneuro.ops.norm import BatchNorm, InstanceNorm, LayerNorm
+from softneuro.ops.onnx_op import OnnxOp
+from softneuro.ops.padding import Pad
+from softneuro.ops.pointwise import Pointwise
+from softneuro.ops.pool import GlobalPool, Pool
+from softneuro.ops.reduce import ArgReduce, Reduce
+from softneuro.ops.resize import Resize
+from softneuro.ops.same_padding import SameConv, SamePool
+from softneuro.ops.shape import Constant, ConstantOfShape, Fill, Range, Shape, Size
+from softneuro.ops.slicing import Concat, Slice, Split, StridedSlice
+from softneuro.ops.softmax import Softmax
+from softneuro.ops.view import Flatten, Identity, Reshape, Squeeze, Unsqueeze, View
+
+__all__ = ["OPS"]
+
+OPS: Mapping[str, type[Op]] = {
+    op.name: op
+    for op in (
+        Conv, ConvTranspose,
+        MatMul,
+        Pointwise,
+        Pool, GlobalPool,
+        Softmax,
+        Reduce, ArgReduce,
+        LayerNorm, BatchNorm, InstanceNorm,
+        Transpose, DepthToSpace, SpaceToDepth, BroadcastTo, Expand, Tile,
+        Concat, Split, Slice, StridedSlice, Pad, Gather, Resize,
+        SameConv, SamePool,
+        View, Reshape, Flatten, Squeeze, Unsqueeze, Identity,
+        Constant, Shape, Size, Fill, ConstantOfShape, Range,
+        OnnxOp,
+        Adapt,
+    )
+}

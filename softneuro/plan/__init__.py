@@ -1,0 +1,1 @@
+"""Plans: a flat list of steps over one arena, and their file."""

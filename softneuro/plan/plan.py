@@ -1,0 +1,80 @@
+"""The plan: an optimised graph, a choice for each layer, and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from softneuro.graph import Graph
+from softneuro.routines.routine import Schedule, Signature
+from softneuro.types import Shape
+
+__all__ = ["Choice", "Plan", "Provenance", "adapt_name"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The routine, formats and schedule that a layer runs with."""
+
+    routine: str
+    signature: Signature
+    schedule: Schedule = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        numbers = ",".join(f"{k}={v}" for k, v in self.schedule.items())
+        return f"{self.routine}{{{numbers}}} {self.signature}"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a plan was made from and with, and what was measured then.
+
+    Times are nanoseconds of one inference, None where nothing was measured. optimal says that the selection was
+    proved to be the least sum of measured times; lower_bound is the proved bound.
+    """
+
+    model_sha256: str = ""
+    machine: str = ""
+    target: str = ""
+    version: str = ""
+    threads: int = 1
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    predicted_ns: float | None = None
+    measured_ns: float | None = None
+    default_ns: float | None = None
+    optimal: bool = False
+    lower_bound_ns: float | None = None
+    layer_ns: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `softneuro.tune` makes and `softneuro.Session` runs.
+
+    graph keeps symbolic dimensions; choices maps layer names, and `adapt_name` for conversions, to what was
+    chosen at the tuned shapes. A layer without a choice, or whose choice does not fit other shapes or another
+    CPU, runs with its default routine.
+    """
+
+    graph: Graph
+    choices: Mapping[str, Choice]
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan file (see docs/plan-format.md), whole or not at all. Raises PlanError when it cannot be."""
+        from softneuro.plan.file import save_plan
+
+        save_plan(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Read a plan file. Raises PlanError, in one sentence, for anything that is not a whole plan file."""
+        from softneuro.plan.file import load_plan
+
+        return load_plan(path)
+
+
+def adapt_name(tensor: str, wanted: object) -> str:
+    """The name under which the conversion of a tensor to a format stands in `Plan.choices`."""
+    return f"adapt {tensor} to {wanted}"

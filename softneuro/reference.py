@@ -1,0 +1,42 @@
+"""The oracle: a graph run layer by layer in numpy. Slow, plain, and the definition of what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from softneuro.errors import SoftneuroError
+from softneuro.graph import Graph, Layer
+from softneuro.types import Array, DType, TensorType
+
+__all__ = ["run", "run_layer"]
+
+
+def _type_of(value: Any) -> TensorType:
+    """The value's type; sequences have none that tells more than `DType.OTHER`."""
+    return TensorType.of(value) if isinstance(value, np.ndarray) else TensorType(DType.OTHER, ())
+
+
+def run_layer(layer: Layer, values: Mapping[str, Array]) -> tuple[Array, ...]:
+    """The outputs of one layer. Raises the op's error with the layer's name in front."""
+    inputs: list[Array | None] = [values[name] if name else None for name in layer.inputs]
+    op = layer.op
+    try:
+        bound = op.bind([None if value is None else _type_of(value) for value in inputs], inputs)
+        if bound is not None:
+            op, inputs = bound.op, [inputs[i] for i in bound.inputs]
+        return op.reference(inputs)
+    except SoftneuroError as error:
+        raise type(error)(f"layer {layer.name!r} ({layer.op.name}): {error}") from error
+
+
+def run(graph: Graph, feeds: Mapping[str, Array], *, keep: bool = False) -> dict[str, Array]:
+    """The graph's outputs by name (with ``keep``, every tensor's value)."""
+    values: dict[str, Array] = {**graph.constants, **feeds}
+    for layer in graph.layers:
+        for name, value in zip(layer.outputs, run_layer(layer, values), strict=False):
+            if name:
+                values[name] = value
+    return values if keep else {name: values[name] for name in graph.outputs}

@@ -1,0 +1,210 @@
+"""Transposed convolution of any rank as one ordinary convolution for each phase of the strides, channels last, float32.
+
+Output positions with the same remainder modulo the stride are reached by the same taps, so each such *phase* is an
+indirect GEMM over a part of the kernel, and no zeros between input pixels are ever multiplied.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.target import Target
+from softneuro.ops.conv_transpose import ConvTranspose
+from softneuro.problem import Problem
+from softneuro.routines.conv_igemm import panels_of
+from softneuro.routines.routine import (
+    Built,
+    Launch,
+    Routine,
+    Schedule,
+    Signature,
+    packed,
+    source,
+    table,
+    target_of,
+)
+from softneuro.types import Array, DType, Format, Layout, Shape
+
+__all__ = ["CONV_TRANSPOSE_GEMM_F32_CHL"]
+
+_CHL = Format(DType.F32, Layout.CHL)
+
+
+def _reject(problem: Problem, target: Target) -> str | None:
+    op = cast(ConvTranspose, problem.op)
+    x, y = problem.input(0), problem.outputs[0]
+    if x.dtype is not DType.F32:
+        return f"found {x.dtype} input, needed f32"
+    if not op.strides:
+        return "found no spatial axes, needed 1 or more"
+    if not problem.constant[1] or (op.bias and not problem.constant[2]):
+        return "found weights that are computed at run time, needed constants"
+    if op.epilogue.residual and problem.inputs[-1] != y:
+        return f"found a residual of {problem.inputs[-1]}, needed {y}"
+    if 4 * math.prod(x.shape[1:]) >= 2**31:
+        return f"found an image of {4 * math.prod(x.shape[1:])} bytes, needed less than 2^31"
+    return None
+
+
+def _signatures(problem: Problem) -> tuple[Signature, ...]:
+    inputs: list[Format | None] = [_CHL] + [None] * (len(problem.inputs) - 1)
+    if cast(ConvTranspose, problem.op).epilogue.residual:
+        inputs[-1] = _CHL
+    return (Signature(tuple(inputs), (_CHL,)),)
+
+
+def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
+    """Tiles that fit the registers; row counts are balanced so that the last tile of a line is nearly full."""
+    op = cast(ConvTranspose, problem.op)
+    pixels = max(1, math.ceil(problem.outputs[0].shape[-1] / op.strides[-1]))
+    vectors = math.ceil(problem.input(1).shape[1] / target.f32_lanes)
+    found: dict[tuple[int, int], Schedule] = {}
+    for nv in (2, 3, 4, 1):
+        most = (target.registers - nv - 1) // nv
+        if nv > vectors or most < 1:
+            continue
+        mr = math.ceil(pixels / math.ceil(pixels / most))
+        found.setdefault((mr, nv), {"mr": mr, "nv": nv})
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """Output positions of given remainders: their taps along each axis, and the first of them in a panel.
+
+    shifts: along each axis and for each tap, input position minus output position divided by the stride.
+    """
+
+    remainders: Shape
+    taps: tuple[Shape, ...]
+    shifts: tuple[Shape, ...]
+    first: int
+
+
+def _phases(op: ConvTranspose, kernel: Shape) -> tuple[_Phase, ...]:
+    """All phases. Taps lie in a panel phase by phase; phases without any use a tap of zeros at its end."""
+    phases: list[_Phase] = []
+    first = 0
+    for remainders in itertools.product(*map(range, op.strides)):
+        taps, shifts = [], []
+        for axis, remainder in enumerate(remainders):
+            reach = [remainder + op.pads[axis] - tap * op.dilations[axis] for tap in range(kernel[axis])]
+            taps.append(tuple(tap for tap, r in enumerate(reach) if r % op.strides[axis] == 0))
+            shifts.append(tuple(r // op.strides[axis] for r in reach if r % op.strides[axis] == 0))
+        count = math.prod(map(len, taps))
+        phases.append(_Phase(remainders, tuple(taps), tuple(shifts), first if count else math.prod(kernel)))
+        first += count
+    return tuple(phases)
+
+
+def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence[Array | None]) -> tuple[Array, ...]:
+    op = cast(ConvTranspose, problem.op)
+    width = schedule["nv"] * target.f32_lanes
+    weights = values[1]
+    assert weights is not None
+    channels, filters, kernel = weights.shape[0] // op.groups, weights.shape[1], weights.shape[2:]
+    order = [int(np.ravel_multi_index(tap, kernel)) for phase in _phases(op, kernel) for tap in itertools.product(*phase.taps)]
+    grouped = weights.reshape(op.groups, channels, filters, -1)[..., order]
+    with_zero_tap = np.concatenate([grouped, np.zeros((*grouped.shape[:3], 1), np.float32)], axis=3)
+    like_conv = with_zero_tap.transpose(0, 2, 1, 3).reshape(op.groups * filters, channels, -1)
+    bias = values[2] if op.bias else None
+    if bias is None:
+        bias = np.zeros(op.groups * filters, np.float32)
+    return (panels_of(like_conv, op.groups, width), panels_of(bias.reshape(-1, 1), op.groups, width),
+            np.zeros(channels, np.float32))
+
+
+def _counts(phase: _Phase, op: ConvTranspose, sizes: Shape) -> Shape:
+    """How many output positions of each axis belong to the phase."""
+    return tuple(len(range(r, size, s)) for r, size, s in zip(phase.remainders, sizes, op.strides, strict=True))
+
+
+def _line_offsets(phase: _Phase, valid: tuple[tuple[bool, ...], ...], pixels: int, tiles: int, mr: int, shape: Shape,
+                  base: int) -> Array:
+    """int32 [tile][tap][mr]: byte offsets from input pixel ``base`` of a line's start, -1 in the padding.
+
+    valid: for each outer axis, whether each tap's input lies inside the image. Rows past the last pixel repeat it.
+    """
+    channels, spatial = shape[0], shape[1:]
+    columns = np.minimum(np.arange(tiles * mr), pixels - 1)
+    rows = []
+    for outer in itertools.product(*(range(len(taps)) for taps in phase.taps[:-1])):
+        inside = all(valid[axis][tap] for axis, tap in enumerate(outer))
+        start = sum(phase.shifts[axis][tap] * math.prod(spatial[axis + 1 :]) for axis, tap in enumerate(outer))
+        for shift in phase.shifts[-1]:
+            position = columns + shift
+            usable = (position >= 0) & (position < spatial[-1]) & inside
+            rows.append(np.where(usable, (start + position - base) * channels * 4, -1))
+    if not rows:
+        rows.append(np.full(tiles * mr, -1))
+    return np.stack(rows).reshape(len(rows), tiles, mr).transpose(1, 0, 2).astype(np.int32)
+
+
+def _lines(op: ConvTranspose, phases: Sequence[_Phase], shape: Shape, output: Shape, mr: int) -> tuple[Array, Array]:
+    """The kernel's line table (int64) and its offsets (int32); lines whose taps lie alike share their offsets.
+
+    shape: (c, *spatial) of the input; output: (k, *spatial).
+    """
+    spatial, sizes = shape[1:], output[1:]
+    tiles = math.ceil(math.ceil(sizes[-1] / op.strides[-1]) / mr)
+    lines: list[tuple[int, ...]] = []
+    blocks: list[Array] = []
+    size = 0
+    for phase in phases:
+        *outer_counts, pixels = _counts(phase, op, sizes)
+        if not pixels:
+            continue
+        count = max(1, math.prod(map(len, phase.taps)))
+        strides = [math.prod(spatial[axis + 1 :]) for axis in range(len(spatial))]
+        base = sum(min(shifts, default=0) * stride for shifts, stride in zip(phase.shifts, strides, strict=True))
+        known: dict[tuple[tuple[bool, ...], ...], int] = {}
+        for outer in itertools.product(*map(range, outer_counts)):
+            valid = tuple(tuple(0 <= q + shift < spatial[axis] for shift in phase.shifts[axis]) for axis, q in enumerate(outer))
+            if valid not in known:
+                known[valid] = size
+                blocks.append(_line_offsets(phase, valid, pixels, tiles, mr, shape, base).reshape(-1))
+                size += blocks[-1].nbytes
+            x_pixel = base + sum(q * stride for q, stride in zip(outer, strides, strict=False))
+            positions = (*(q * s + r for q, s, r in zip(outer, op.strides, phase.remainders, strict=False)), phase.remainders[-1])
+            y_pixel = int(np.ravel_multi_index(positions, sizes))
+            lines.append((pixels, count, phase.first, known[valid], x_pixel * shape[0] * 4, y_pixel * output[0] * 4))
+    return np.array(lines, np.int64).reshape(-1, 6), np.concatenate([*blocks, np.zeros(0, np.int32)])
+
+
+def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
+    op = cast(ConvTranspose, problem.op)
+    x, w, y = problem.input(0), problem.input(1), problem.outputs[0]
+    mr, nv = schedule["mr"], schedule["nv"]
+    filters = w.shape[1]
+    if not y.size:
+        return Built()
+    lines, offsets = _lines(op, _phases(op, w.shape[2:]), x.shape[1:], y.shape[1:], mr)
+    residual = source(len(problem.inputs) - 1) if op.epilogue.residual else 0
+    words = (
+        source(0), target_of(0), packed(0), packed(1), table(0), packed(2), residual, table(1), len(lines),
+        math.ceil(math.ceil(y.shape[-1] / op.strides[-1]) / mr), w.shape[0] // op.groups, filters,
+        math.ceil(filters / (nv * target.f32_lanes)), op.groups, x.shape[0],
+        4 * math.prod(x.shape[1:]), 4 * math.prod(y.shape[1:]), 4 * y.shape[1] * op.strides[-1],
+        math.prod(w.shape[2:]) + 1,
+    )  # fmt: skip
+    kernel = KernelSpec.of("transpose_gemm", mr=mr, nv=nv, epilogue=str(op.epilogue))
+    return Built(launches=(Launch(kernel, words),), tables=(offsets, lines))
+
+
+CONV_TRANSPOSE_GEMM_F32_CHL = Routine(
+    name="conv_transpose.gemm.f32.chl",
+    op=ConvTranspose,
+    reject=_reject,
+    signatures=_signatures,
+    schedules=_schedules,
+    pack=_pack,
+    build=_build,
+    packs=(1, 2),
+)

@@ -1,0 +1,58 @@
+"""Matrix product with constant right side: panels of b packed once, register tiles of rows by columns."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.target import Target
+from softneuro.ops.matmul import MatMul
+from softneuro.problem import Problem
+from softneuro.routines.matmul_rows import rows_of, with_copies
+from softneuro.routines.matmul_shapes import (
+    batch_table,
+    constant_refusal,
+    constant_signatures,
+    packed_panels,
+    panel_bytes,
+    product_of,
+    residual_word,
+    row_offsets,
+    tile_schedules,
+)
+from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, packed, table, target_of
+
+__all__ = ["MATMUL_PACKED_F32_PLAIN"]
+
+
+def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
+    product = product_of(problem)
+    return with_copies(problem, product, tile_schedules(product.m, product.n, target))
+
+
+def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
+    product = product_of(problem)
+    mr, nv = schedule["mr"], schedule["nv"]
+    rows = rows_of(problem, product, bool(schedule["copy"]))
+    words = (
+        rows.word, target_of(0), packed(0), packed(1), table(0), table(1), residual_word(problem),
+        product.batches, product.m, product.k, product.n, rows.row_bytes,
+    )  # fmt: skip
+    kernel = KernelSpec.of("matmul_packed", mr=mr, nv=nv, epilogue=str(cast(MatMul, problem.op).epilogue))
+    tables = (
+        row_offsets(product.m, mr, rows.row_bytes),
+        batch_table(product, rows.matrix_bytes, panel_bytes(product, nv * target.f32_lanes)),
+    )
+    return Built(launches=(*rows.launches, Launch(kernel, words)), tables=tables, scratch=rows.scratch)
+
+
+MATMUL_PACKED_F32_PLAIN = Routine(
+    name="matmul.packed.f32.plain",
+    op=MatMul,
+    reject=constant_refusal,
+    signatures=constant_signatures,
+    schedules=_schedules,
+    pack=packed_panels,
+    build=_build,
+    packs=(1, 2),
+)

@@ -1,0 +1,48 @@
+"""Resize in mode linear of the two spatial axes of images, float32, channels last, in one pass."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.target import Target
+from softneuro.ops.resize import Resize
+from softneuro.problem import Problem
+from softneuro.routines.resize_separable import reject_resampling, tap_tables
+from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, source, table, target_of
+from softneuro.types import DType, Format, Layout
+
+__all__ = ["RESIZE_BILINEAR_F32_CHL"]
+
+_CHL = Format(DType.F32, Layout.CHL)
+
+
+def _reject(problem: Problem, target: Target) -> str | None:
+    op, x, y = cast(Resize, problem.op), problem.input(0), problem.outputs[0]
+    reason = reject_resampling(problem, target)
+    if reason:
+        return reason
+    if x.rank != 4 or x.shape[:2] != y.shape[:2]:
+        return f"found {x} to {y}, needed images that change their height and width only"
+    widths = [op.taps(axis, x.shape[axis]).positions.shape[1] for axis in (2, 3)]
+    if widths != [2, 2]:
+        return f"found {widths[0]} x {widths[1]} taps, needed 2 x 2"
+    return None
+
+
+def _signatures(problem: Problem) -> tuple[Signature, ...]:
+    return (Signature((_CHL,), (_CHL,)),)
+
+
+def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
+    op, x, y = cast(Resize, problem.op), problem.input(0), problem.outputs[0]
+    images, channels, height, width = x.shape
+    rows = tap_tables(op.taps(2, height), 4 * width * channels)
+    columns = tap_tables(op.taps(3, width), 4 * channels)
+    words = (source(0), target_of(0), table(0), table(1), table(2), table(3), images, 4 * height * width * channels,
+             y.shape[2], y.shape[3], channels)
+    return Built(launches=(Launch(KernelSpec.of("bilinear"), words),), tables=(*rows, *columns))
+
+
+RESIZE_BILINEAR_F32_CHL = Routine(
+    name="resize.bilinear.f32.chl", op=Resize, reject=_reject, signatures=_signatures, build=_build, tolerance=16.0)

@@ -1,0 +1,97 @@
+"""Resize in modes linear and cubic, float32, both layouts: one axis after the other, the most shrinking one first."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import numpy as np
+
+from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.target import Target
+from softneuro.ops.resize import AxisTaps, Resize
+from softneuro.problem import Problem
+from softneuro.routines.routine import (
+    Built,
+    Launch,
+    Routine,
+    Schedule,
+    Signature,
+    Word,
+    scratch,
+    source,
+    table,
+    target_of,
+)
+from softneuro.routines.strided import same_layout_signatures
+from softneuro.types import Array, DType, Layout, physical_shape
+
+__all__ = ["RESIZE_SEPARABLE_F32", "reject_resampling", "tap_tables"]
+
+
+def reject_resampling(problem: Problem, target: Target) -> str | None:
+    """The reject of routines that weight float32 elements."""
+    op, x = cast(Resize, problem.op), problem.input(0)
+    if op.mode == "nearest":
+        return "found mode nearest, needed linear or cubic"
+    if x.dtype is not DType.F32:
+        return f"found {x.dtype} input, needed f32"
+    if any(op.taps(axis, size).outside.any() for axis, size in enumerate(x.shape)):
+        return "found a region that leaves the input, needed one inside"
+    return None
+
+
+def tap_tables(taps: AxisTaps, step: int) -> tuple[Array, Array]:
+    """Byte offsets (int64) and weights (float32) of an axis whose elements are ``step`` bytes apart."""
+    return taps.positions.astype(np.int64) * step, taps.weights.astype(np.float32)
+
+
+def _changed(op: Resize, shape: tuple[int, ...]) -> list[tuple[int, AxisTaps]]:
+    """The axes that are resampled, the one that shrinks most (or grows least) first."""
+    assert op.sizes is not None
+    found = [(axis, op.taps(axis, size)) for axis, size in enumerate(shape)]
+    kept = [(a, t) for a, t in found if not (t.identity and op.sizes[a] == shape[a])]
+    return sorted(kept, key=lambda pair: len(pair[1].positions) / shape[pair[0]])
+
+
+def _launch(taps: AxisTaps, before: int, size: int, after: int, words: tuple[Word, Word], index: int) -> tuple[Launch, tuple[Array, Array]]:
+    """One axis of ``size`` elements between axes of ``before`` and ``after`` elements in all."""
+    outputs, count = taps.positions.shape
+    addresses = (*words, table(index), table(index + 1))
+    tables = tap_tables(taps, 4 * after)
+    if after == 1:
+        return Launch(KernelSpec.of("resample_line", pair=count == 2), (*addresses, before, 4 * size, outputs, count)), tables
+    kernel = KernelSpec.of("resample", pair=count == 2)
+    return Launch(kernel, (*addresses, before, 4 * size * after, outputs, after, count)), tables
+
+
+def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
+    op, x, y = cast(Resize, problem.op), problem.input(0), problem.outputs[0]
+    if not y.size:
+        return Built()
+    layout = signature.outputs[0].layout
+    order = (0, *range(2, x.rank), 1) if layout is Layout.CHL else tuple(range(x.rank))
+    changed = _changed(op, x.shape)
+    if not changed:
+        return Built(alias=0)
+    shape = list(physical_shape(x.shape, layout))
+    launches, tables, reserved = [], [], 0
+    place: Word = source(0)
+    for number, (axis, taps) in enumerate(changed):
+        position = order.index(axis)
+        before, size, after = math.prod(shape[:position]), shape[position], math.prod(shape[position + 1 :])
+        shape[position] = len(taps.positions)
+        following: Word = target_of(0)
+        if number + 1 < len(changed):
+            following = scratch(reserved)
+            reserved += -(-4 * math.prod(shape) // 64) * 64
+        launch, pair = _launch(taps, before, size, after, (place, following), len(tables))
+        launches.append(launch)
+        tables += pair
+        place = following
+    return Built(launches=tuple(launches), tables=tuple(tables), scratch=reserved)
+
+
+RESIZE_SEPARABLE_F32 = Routine(
+    name="resize.separable.f32.both", op=Resize, reject=reject_resampling, signatures=same_layout_signatures,
+    build=_build, tolerance=16.0)

@@ -1,0 +1,154 @@
+"""Copies between strided tensors of any rank, planned from shape and strides: the ground of all ops that only move.
+
+Axes are dropped, ordered and merged until the copy is one of four: rows of bytes, squares to transpose, a few rows
+to interleave, or single elements.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from softneuro.codegen.bulk import ELEMENT_SIZES
+from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.target import Target
+from softneuro.problem import Problem
+from softneuro.routines.routine import Built, Launch, Signature, Word, table
+from softneuro.types import Array, Format, Layout, Shape, TensorType, physical_shape
+
+__all__ = ["Copies", "byte_strides", "reject_unmovable", "row_major_signature",
+           "same_layout_signatures", "unmoved"]
+
+_FEW = (2, 3, 4)
+_UNIT_COLUMNS = 256
+Strides = tuple[int, ...]
+
+
+def byte_strides(type_: TensorType, layout: Layout) -> Strides:
+    """Bytes from element to element along each axis (ONNX order) of a dense tensor in a layout."""
+    strides = []
+    step = type_.dtype.itemsize
+    for size in reversed(physical_shape(type_.shape, layout)):
+        strides.append(step)
+        step *= size
+    strides.reverse()
+    return (strides[0], strides[-1], *strides[1:-1]) if layout is Layout.CHL else tuple(strides)
+
+
+def reject_unmovable(problem: Problem, target: Target) -> str | None:
+    """The reject of routines that only move elements."""
+    for type_ in (*problem.inputs, *problem.outputs):
+        if type_ is not None and (type_.dtype in ("str", "other") or type_.dtype.itemsize not in ELEMENT_SIZES):
+            return f"found {type_.dtype}, needed elements of 1, 2, 4 or 8 bytes"
+    return None
+
+
+def row_major_signature(problem: Problem) -> Signature:
+    """All inputs and outputs row-major."""
+    return Signature(tuple(None if t is None else Format.row_major(t) for t in problem.inputs),
+                     tuple(Format.row_major(t) for t in problem.outputs))
+
+
+def same_layout_signatures(problem: Problem) -> tuple[Signature, ...]:
+    """All inputs and outputs row-major, and when they share one rank of 3 or more, all channels last."""
+    types = [t for t in (*problem.inputs, *problem.outputs) if t is not None]
+    if types[0].rank < 3 or any(t.rank != types[0].rank for t in types):
+        return (row_major_signature(problem),)
+    last = Signature(tuple(None if t is None else Format(t.dtype, Layout.CHL) for t in problem.inputs),
+                     tuple(Format(t.dtype, Layout.CHL) for t in problem.outputs))
+    return row_major_signature(problem), last
+
+
+@dataclass(frozen=True)
+class _Axis:
+    size: int
+    source: int
+    destination: int
+
+
+def _merged(shape: Shape, source: Strides, destination: Strides) -> list[_Axis]:
+    """The axes of a copy, outermost in the destination first, neighbours that act as one axis made one."""
+    axes = [_Axis(n, s, d) for n, s, d in zip(shape, source, destination, strict=True) if n != 1]
+    axes.sort(key=lambda axis: (-abs(axis.destination), -abs(axis.source)))
+    merged: list[_Axis] = []
+    for axis in axes:
+        outer = merged[-1] if merged else None
+        if outer and outer.source == axis.size * axis.source and outer.destination == axis.size * axis.destination:
+            merged[-1] = _Axis(outer.size * axis.size, axis.source, axis.destination)
+        else:
+            merged.append(axis)
+    return merged
+
+
+def unmoved(itemsize: int, shape: Shape, source: Strides, destination: Strides) -> bool:
+    """Whether a copy between dense tensors would leave every byte at its offset."""
+    axes = _merged(shape, source, destination)
+    return 0 in shape or not axes or axes == [_Axis(math.prod(shape), itemsize, itemsize)]
+
+
+class Copies:
+    """Collects strided copies and gives the launches and tables that do them."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._launches: list[Launch] = []
+        self._tables: list[Array] = []
+
+    def built(self) -> Built:
+        """All copies so far."""
+        return Built(launches=tuple(self._launches), tables=tuple(self._tables))
+
+    def add(self, itemsize: int, shape: Shape, source: Word, source_strides: Strides, destination: Word,
+            destination_strides: Strides) -> None:
+        """Copy ``shape`` elements of ``itemsize`` bytes; strides in bytes, in the same order of axes."""
+        if 0 in shape:
+            return
+        axes = _merged(shape, source_strides, destination_strides)
+        inner = axes[-1] if axes else _Axis(1, itemsize, itemsize)
+        if inner.destination == itemsize and inner.source == itemsize:
+            self._rows(axes[:-1], source, destination, inner.size * itemsize)
+            return
+        along = next((a for a in axes if a.source == itemsize), None)
+        if inner.destination == itemsize and along and along is not inner:
+            rest = [a for a in axes[:-1] if a is not along]
+            if self._interleaved(itemsize, rest, along, inner, source, destination):
+                return
+            if min(along.size, inner.size) >= 4:
+                self._transposed(itemsize, rest, along, inner, source, destination)
+                return
+        self._launch(KernelSpec.of("copy_elements", size=itemsize), axes[:-1], source, destination,
+                     inner.size, inner.source, inner.destination)
+
+    def _rows(self, axes: list[_Axis], source: Word, destination: Word, length: int) -> None:
+        rows = axes[-1] if axes else _Axis(1, 0, 0)
+        self._launch(KernelSpec.of("copy_rows"), axes[:-1], source, destination, rows.size, rows.source,
+                     rows.destination, length)
+
+    def _interleaved(self, itemsize: int, rest: list[_Axis], along: _Axis, across: _Axis, source: Word,
+                     destination: Word) -> bool:
+        """Launch the interleaving kernel when one of the two axes is short and dense inside the other."""
+        joins = across.size in _FEW and along.destination == across.size * itemsize
+        parts = along.size in _FEW and across.source == along.size * itemsize
+        if not (joins or parts) or max(along.size, across.size) < 4:
+            return False
+        streams, length, step = (across.size, along.size, across.source) if joins else (along.size, across.size, along.destination)
+        kernel = KernelSpec.of("interleave", size=itemsize, streams=streams, joins=joins)
+        self._launch(kernel, rest, source, destination, length, step)
+        return True
+
+    def _transposed(self, itemsize: int, rest: list[_Axis], along: _Axis, across: _Axis, source: Word,
+                    destination: Word) -> None:
+        most = min(16 if self._target.registers >= 32 else 8, self._target.vector_bits // 8 // itemsize)
+        tile = 1 << (min(most, along.size, across.size).bit_length() - 1)
+        kernel = KernelSpec.of("transpose", size=itemsize, tile=tile)
+        self._launch(kernel, rest, source, destination, along.size, across.size, across.source, along.destination,
+                     min(across.size, _UNIT_COLUMNS))
+
+    def _launch(self, kernel: KernelSpec, loops: list[_Axis], source: Word, destination: Word, *words: int) -> None:
+        rows = np.array([(a.size, a.source, a.destination) for a in loops], np.int64).reshape(-1, 3)
+        index = len(self._tables)
+        self._tables.append(rows if len(rows) else np.zeros((1, 3), np.int64))
+        count = math.prod(a.size for a in loops)
+        self._launches.append(Launch(kernel, (source, destination, table(index), len(loops), count, *words)))

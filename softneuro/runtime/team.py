@@ -1,0 +1,101 @@
+"""The threads that run a plan together: parked in native code, woken by one call, meeting at spin barriers."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import threading
+import weakref
+
+import numpy as np
+
+from softneuro.codegen.jit import KernelSpec, address
+from softneuro.codegen.target import Target
+
+__all__ = ["Team", "entry"]
+
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+_FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
+_WORDS = 64
+_RUNNER, _ARGUMENTS, _STOP, _YIELD, _SYSCALL, _NUMBER = 32, 33, 34, 40, 41, 42
+
+
+def entry(spec: KernelSpec, target: Target) -> ctypes._FuncPointer:  # type: ignore[name-defined]
+    """A kernel as a Python callable of three integers; the interpreter lock is released while it runs."""
+    return _ENTRY(address(spec, target))
+
+
+def _symbol(name: str) -> int:
+    """The address of a function of the C library."""
+    return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0
+
+
+def yield_address() -> int:
+    """The address of sched_yield, which waiting loops call when waiting takes long."""
+    return _symbol("sched_yield")
+
+
+class Team:
+    """``size`` threads, the caller of `run` being the first. Not re-entrant: one `run` at a time (it takes a lock).
+
+    Workers wait in a short spin and then asleep in the kernel, so an idle team costs no processor time. After a
+    fork the child's team has no workers; `run` starts new ones.
+    """
+
+    def __init__(self, size: int, target: Target) -> None:
+        self.size = size
+        self._target = target
+        self._lock = threading.Lock()
+        self._lead = entry(KernelSpec.of("team", role="lead"), target) if size > 1 else None
+        self._worker = entry(KernelSpec.of("team", role="worker"), target) if size > 1 else None
+        self._pid = -1
+        self._words = np.zeros(0, np.int64)
+
+    def _start(self) -> None:
+        """Start the workers (again, in a forked child)."""
+        raw = np.zeros(_WORDS + 8, np.int64)
+        skip = (-raw.ctypes.data % 64) // 8
+        words = raw[skip : skip + _WORDS]
+        words[_YIELD] = yield_address()
+        number = _FUTEX_NUMBER.get(platform.machine()) if platform.system() == "Linux" else None
+        if number is not None:
+            words[_SYSCALL], words[_NUMBER] = _symbol("syscall"), number
+        worker = self._worker
+        assert worker is not None
+        for tid in range(1, self.size):
+            thread = threading.Thread(
+                target=_work, args=(worker, raw, int(words.ctypes.data), tid, self.size), name=f"softneuro-{tid}", daemon=True
+            )
+            thread.start()
+        self._words, self._pid = words, os.getpid()
+        weakref.finalize(self, _stop, self._lead, words, self.size, self._pid).atexit = False
+
+    def run(self, runner: int, arguments: int) -> None:
+        """Call the native function at ``runner`` with ``arguments`` on every thread and wait for all."""
+        if self._lead is None:
+            _ENTRY(runner)(arguments, 0, 1)
+            return
+        with self._lock:
+            if self._pid != os.getpid():
+                self._start()
+            self._words[_RUNNER], self._words[_ARGUMENTS] = runner, arguments
+            self._lead(self._words.ctypes.data, 0, self.size)
+
+
+def _work(worker: ctypes._FuncPointer, keep: object, words: int, tid: int, size: int) -> None:  # type: ignore[name-defined]
+    worker(words, tid, size)
+
+
+def _nothing(args: int, tid: int, nthreads: int) -> None:
+    """A job that does nothing: the last one of a team."""
+
+
+_NOTHING = _ENTRY(_nothing)
+
+
+def _stop(lead: ctypes._FuncPointer, words: np.ndarray, size: int, pid: int) -> None:  # type: ignore[name-defined, type-arg]
+    """Let the workers of a team that is no longer used end."""
+    if os.getpid() == pid:
+        words[_RUNNER], words[_STOP] = ctypes.cast(_NOTHING, ctypes.c_void_p).value or 0, 1
+        lead(words.ctypes.data, 0, size)

@@ -1,0 +1,184 @@
+"""The one stopwatch: candidates of a problem checked against the reference, then timed side by side."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from softneuro.codegen.target import Target
+from softneuro.errors import SoftneuroError
+from softneuro.memory import aligned, aligned_empty
+from softneuro.plan.lower import lower_candidate
+from softneuro.plan.plan import Choice
+from softneuro.plan.program import Program, Stored
+from softneuro.problem import Problem
+from softneuro.routines.routine import Routine, Schedule
+from softneuro.runtime.context import Context
+from softneuro.runtime.link import link
+from softneuro.runtime.team import Team
+from softneuro.tuning.profile import Measurement
+from softneuro.types import Array, TensorType, to_layout
+
+__all__ = ["Effort", "WrongResult", "measure", "measure_host"]
+
+Timer = Callable[[], int]
+_MOST_PACKED_BYTES = 1 << 28
+
+
+class WrongResult(SoftneuroError):
+    """A routine's output differs from the reference: it is not timed, and never chosen."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure. blocks: rounds over all candidates; block_ns: least time of a candidate in a round;
+    hopeless: a candidate this many times slower than the best after two rounds is dropped."""
+
+    blocks: int = 5
+    block_ns: int = 1_500_000
+    hopeless: float = 1.3
+
+
+@dataclass
+class _Trial:
+    """A candidate on the bench: its program laid out in memory, and the times so far."""
+
+    choice: Choice
+    context: Context
+    copies: int
+    best_of_blocks: list[float]
+
+    def measurement(self) -> Measurement:
+        """Median of the block minima, and their spread."""
+        median = float(np.median(self.best_of_blocks))
+        return Measurement(median, (max(self.best_of_blocks) - min(self.best_of_blocks)) / median)
+
+
+def _operands(problem: Problem, seed: int = 0) -> list[Array | None]:
+    """Values for every input: normal floats, small integers (valid as indices of a first axis)."""
+    rng = np.random.default_rng(seed)
+    return [None if t is None else _random(t, rng) for t in problem.inputs]
+
+
+def _random(type_: TensorType, rng: np.random.Generator) -> Array:
+    if type_.dtype.is_float:
+        return rng.standard_normal(type_.shape, np.float32).astype(type_.dtype.numpy)
+    return rng.integers(0, 2, type_.shape).astype(type_.dtype.numpy)
+
+
+class _CopyingPack:
+    """Packs once and hands out copies, so that every copy of the layer finds its weights cold."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._first: tuple[Array, ...] | None = None
+
+    def __call__(self, name: str, problem: Problem, routine: Routine, schedule: Schedule,
+                 constants: Sequence[Array | None]) -> tuple[Array, ...]:
+        if self._first is None:
+            self._first = tuple(map(aligned, routine.pack(problem, schedule, self._target, constants)))
+            return self._first
+        return tuple(_copy(array) for array in self._first)
+
+
+def _copy(array: Array) -> Array:
+    fresh = aligned_empty(array.shape, array.dtype)
+    fresh[...] = array
+    return fresh
+
+
+def _copies(problem: Problem, footprint: int) -> int:
+    """Copies of the layer whose weights together exceed what stays in the caches of a run of the whole model."""
+    weights = sum(t.nbytes for t, c in zip(problem.inputs, problem.constant, strict=True) if t is not None and c)
+    if weights == 0:
+        return 4
+    wanted = math.ceil(min(footprint, 48 << 20) / weights)
+    return max(1, min(24, wanted, _MOST_PACKED_BYTES // (4 * weights) or 1))
+
+
+def _prepare(problem: Problem, choice: Choice, target: Target, operands: Sequence[Array | None], copies: int) -> tuple[Context, Program]:
+    """A context that runs ``copies`` of the problem on the operands."""
+    constants = {i: v for i, (v, c) in enumerate(zip(operands, problem.constant, strict=True)) if c and v is not None}
+    program = lower_candidate(problem, choice, constants, target, copies, _CopyingPack(target))
+    context = Context(link(program, target), target)
+    for name, place in program.inputs.items():
+        assert isinstance(place, Stored)
+        value = operands[int(name[1:])]
+        assert value is not None
+        context.bind(place.buffer, aligned(to_layout(value, place.format.layout)))
+    return context, program
+
+
+def _verify(context: Context, program: Program, team: Team, choice: Choice, expected: Sequence[Array]) -> None:
+    """Run once and compare. Raises WrongResult when an output is further off than rounding explains."""
+    context.run(team, {})
+    for place, want in zip(program.outputs.values(), expected, strict=True):
+        assert isinstance(place, Stored)
+        got = context.view(place)
+        if not want.dtype.kind == "f":
+            close = bool(np.array_equal(got, want))
+        else:
+            scale = float(np.max(np.abs(want), initial=0.0)) or 1.0
+            close = bool(np.allclose(got, want, rtol=0, atol=2e-3 * scale, equal_nan=True))
+        if not close:
+            raise WrongResult(f"routine {choice} gives a wrong result")
+
+
+def measure(problem: Problem, choices: Sequence[Choice], target: Target, team: Team, *, footprint: int,
+            effort: Effort | None = None, timer: Timer = time.perf_counter_ns,
+            finished: Callable[[Choice, Measurement | SoftneuroError], None]) -> None:
+    """Time the choices against each other and report each through ``finished``, failures as the error.
+
+    footprint: bytes of weights of the whole model; copies of the layer rotate so that weights are as cold as they
+    will be. Rounds over all candidates are interleaved, so that drift of the machine hits all alike.
+    """
+    how = effort or Effort()
+    operands = _operands(problem)
+    expected = problem.op.reference(operands)
+    copies = _copies(problem, footprint)
+    trials: list[_Trial] = []
+    for choice in choices:
+        try:
+            context, program = _prepare(problem, choice, target, operands, copies)
+            _verify(context, program, team, choice, expected)
+        except SoftneuroError as error:
+            finished(choice, error)
+            continue
+        trials.append(_Trial(choice, context, copies, []))
+    running = list(trials)
+    for block in range(how.blocks):
+        for trial in running:
+            trial.best_of_blocks.append(_block(trial, team, how.block_ns, timer))
+        if block == 1:
+            best = min((min(t.best_of_blocks) for t in running), default=0.0)
+            running = [t for t in running if min(t.best_of_blocks) <= how.hopeless * best]
+    for trial in trials:
+        finished(trial.choice, trial.measurement())
+
+
+def _block(trial: _Trial, team: Team, least_ns: int, timer: Timer) -> float:
+    """The fastest run of a block, in nanoseconds of one copy."""
+    best, spent = math.inf, 0
+    runs = 0
+    while spent < least_ns or runs < 2:
+        start = timer()
+        trial.context.run(team, {})
+        elapsed = timer() - start
+        best, spent, runs = min(best, elapsed), spent + max(elapsed, 1), runs + 1
+    return best / trial.copies
+
+
+def measure_host(problem: Problem, timer: Timer = time.perf_counter_ns) -> Measurement:
+    """The time of the op's reference on the host: the better of two runs."""
+    operands = _operands(problem)
+    times = []
+    for _ in range(2):
+        start = timer()
+        problem.op.reference(operands)
+        times.append(float(timer() - start))
+    return Measurement(min(times), (max(times) - min(times)) / max(min(times), 1.0))
+

@@ -1,0 +1,117 @@
+"""The profile: measured times by problem, routine, formats, schedule and machine, kept as they are made.
+
+One JSON object a line, appended and flushed after every measurement, so that an interrupted run loses none; a torn
+last line is passed over. Lines of other machines or of other versions of a routine stay in the file, unused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+from softneuro import cpu
+from softneuro.codegen import jit
+from softneuro.codegen.target import Target
+from softneuro.errors import ProfileError
+from softneuro.plan.plan import Choice
+from softneuro.problem import Problem
+from softneuro.routines.routine import Built, Routine
+
+__all__ = ["Measurement", "Profile", "routine_digest"]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A time: median over blocks of each block's minimum, in nanoseconds, and the spread of the block minima
+    ((largest - smallest) / median)."""
+
+    ns: float
+    spread: float = 0.0
+
+
+@cache
+def _module_digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def routine_digest(routine: Routine, built: Built) -> str:
+    """Digest of the sources that decide what was measured: the routine's module and its kernels' (16 hex digits)."""
+    module = inspect.getsourcefile(routine.build) or ""
+    parts = [_module_digest(module)] + [jit.source_digest(launch.kernel.module) for launch in built.launches]
+    return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+
+
+class Profile:
+    """Measurements of one target on this machine, in memory and, when a path is given, in a file.
+
+    Raises ProfileError when the file exists and is no profile, or cannot be written.
+    """
+
+    def __init__(self, target: Target, path: str | Path | None = None) -> None:
+        self._machine = f"{cpu.fingerprint()} {target.name}"
+        self._known: dict[str, Measurement] = {}
+        self._path = Path(path) if path is not None else None
+        self._file: IO[str] | None = None
+        if self._path is not None and self._path.exists():
+            self._load(self._path)
+
+    def _load(self, path: Path) -> None:
+        try:
+            lines = path.read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ProfileError(f"profile {str(path)!r}: cannot be read: {error}") from error
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+                key, machine = record["key"], record["machine"]
+                measurement = Measurement(float(record["ns"]), float(record["spread"]))
+            except (ValueError, KeyError, TypeError) as error:
+                if number == len(lines):  # torn by an interruption
+                    continue
+                raise ProfileError(f"profile {str(path)!r}, line {number}: is not a measurement") from error
+            if machine == self._machine:
+                self._known[str(key)] = measurement
+
+    @staticmethod
+    def key(problem: Problem, choice: Choice, digest: str) -> str:
+        """What a measurement is found by."""
+        numbers = ",".join(f"{k}={v}" for k, v in sorted(choice.schedule.items()))
+        return f"{problem.key()} | {choice.routine} {choice.signature} {numbers} | {digest}"
+
+    def get(self, key: str) -> Measurement | None:
+        """The measurement of a key on this machine, or None."""
+        return self._known.get(key)
+
+    def add(self, key: str, measurement: Measurement) -> None:
+        """Keep a measurement, on disk before this returns to the caller."""
+        self._known[key] = measurement
+        if self._path is None:
+            return
+        record = {"key": key, "machine": self._machine, "ns": round(measurement.ns, 1), "spread": round(measurement.spread, 4)}
+        try:
+            if self._file is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                torn = self._path.exists() and not self._path.read_bytes()[-1:] in (b"\n", b"")
+                self._file = open(self._path, "a", encoding="utf-8")
+                if torn:
+                    self._file.write("\n")
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise ProfileError(f"profile {str(self._path)!r}: cannot be written: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Close the file; measurements may still be looked up."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __len__(self) -> int:
+        return len(self._known)

@@ -1,0 +1,158 @@
+"""From a model to a plan: import, rewrite, measure, select, check the whole plan."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softneuro import cpu
+from softneuro._version import __version__
+from softneuro.codegen import target as targets
+from softneuro.codegen.target import Target
+from softneuro.errors import InputError
+from softneuro.graph import Graph
+from softneuro.plan.plan import Plan, Provenance
+from softneuro.runtime.session import Session
+from softneuro.specialise import default_shapes, specialise
+from softneuro.tuning.costs import Costs
+from softneuro.tuning.profile import Profile
+from softneuro.tuning.select import Selection, select
+from softneuro.types import Array, Shape
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["Progress", "tune"]
+
+_RUNNERS_UP = 2
+_WHOLE_PLAN_ROUNDS = 7
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where tuning stands: ``done`` of ``total`` units of a stage, and what is at hand."""
+
+    stage: str
+    done: int
+    total: int
+    detail: str = ""
+
+
+Report = Callable[[Progress], None]
+
+
+def tune(model: str | Path | bytes | onnx.ModelProto, *, shapes: Mapping[str, Sequence[int]] | None = None,
+         threads: int | None = None, dtypes: Sequence[str] = ("f32",), time_limit: float | None = None,
+         profile: str | Path | None = None, progress: Report | None = None, target: Target | None = None) -> Plan:
+    """Make a plan of a model for this machine.
+
+    model: path, bytes or ModelProto. shapes: input name → sizes, for models with free dimensions or to override
+    declared ones (free dimensions are 1 where nothing is said). threads: how many share one inference; by default
+    all CPUs this process may use. dtypes: data types that routines may compute float layers in. time_limit:
+    seconds for measuring; 0 measures nothing and takes each layer's default routine; None means no limit.
+    profile: a file of measurements to reuse and extend. progress: called with a `Progress` between measurements.
+    target: the instruction set to tune for, by default the best of this machine.
+
+    Raises ModelError (the model cannot be read), UnsupportedOp, InputError (shapes or arguments do not fit),
+    ProfileError.
+    """
+    from softneuro.importer.model import import_model
+    from softneuro.passes.pipeline import optimise
+
+    if tuple(dtypes) != ("f32",):
+        raise InputError(f"dtypes: found {','.join(dtypes)}, needed f32 (other data types are not there yet)")
+    report = progress or (lambda _: None)
+    report(Progress("import", 0, 1))
+    imported = import_model(model, shapes=shapes)
+    sizes = default_shapes(imported) | {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    hints = specialise(imported, sizes).types
+    graph = optimise(imported, hints)
+    concrete = specialise(graph, sizes)
+    graph = replace(graph, types=dict(concrete.types))
+    provenance = Provenance(
+        model_sha256=_digest(model), machine=cpu.fingerprint(), target=(target or targets.host()).name, version=__version__,
+        threads=threads or cpu.allowed_cpus(), shapes=sizes,
+    )
+    tuner = _Tuner(graph, concrete, provenance, target or targets.host(), report)
+    if time_limit == 0:
+        return Plan(graph, {}, provenance)
+    return tuner.plan(Profile(tuner.target, profile), time_limit)
+
+
+def _digest(model: object) -> str:
+    """SHA-256 of the model's bytes (of the file alone when weights are external); empty for a ModelProto."""
+    if isinstance(model, (str, Path)):
+        with open(model, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    return hashlib.sha256(model).hexdigest() if isinstance(model, bytes) else ""
+
+
+class _Tuner:
+    """One tuning run."""
+
+    def __init__(self, graph: Graph, concrete: Graph, provenance: Provenance, target: Target, report: Report) -> None:
+        self.graph, self.concrete, self.provenance, self.target, self.report = graph, concrete, provenance, target, report
+
+    def plan(self, profile: Profile, time_limit: float | None) -> Plan:
+        deadline = None if time_limit is None else time.monotonic() + time_limit
+        costs = Costs(self.concrete, self.target, self.provenance.threads, profile)
+        try:
+            costs.measure_all(deadline, lambda done, total, what: self.report(Progress("measure", done, total, what)))
+        finally:
+            profile.close()
+        self.report(Progress("select", 0, 1))
+        selections = select(self.concrete, costs.layer_times(), costs.adapt_ns, 1 + _RUNNERS_UP)
+        plans = [self._finished(selection, costs) for selection in selections]
+        return self._fastest(plans, Plan(self.graph, {}, self.provenance))
+
+    def _finished(self, selection: Selection, costs: Costs) -> Plan:
+        choices = dict(selection.choices) | costs.adapt_choices()
+        provenance = replace(
+            self.provenance, predicted_ns=selection.predicted_ns, optimal=selection.optimal,
+            lower_bound_ns=selection.lower_bound_ns, layer_ns=costs.chosen_ns(choices),
+        )
+        return Plan(self.graph, choices, provenance)
+
+    def _fastest(self, plans: Sequence[Plan], default: Plan) -> Plan:
+        """Time the plans and the default whole, interleaved, and keep the fastest with its times noted."""
+        contenders = [*plans, default]
+        feeds = _random_feeds(self.concrete)
+        bindings = []
+        for number, plan in enumerate(contenders):
+            self.report(Progress("check", number, len(contenders)))
+            bindings.append(Session(plan, self.provenance.threads, target=self.target).bind(feeds))
+        for binding in bindings:
+            binding.run()
+        times: list[list[int]] = [[] for _ in bindings]
+        for _ in range(_WHOLE_PLAN_ROUNDS):
+            for binding, samples in zip(bindings, times, strict=True):
+                start = time.perf_counter_ns()
+                binding.run()
+                samples.append(time.perf_counter_ns() - start)
+        medians = [float(np.median(samples)) for samples in times]
+        best = min(range(len(contenders)), key=medians.__getitem__)
+        kept = contenders[best]
+        measured = replace(
+            kept.provenance, measured_ns=medians[best], default_ns=medians[-1],
+            predicted_ns=kept.provenance.predicted_ns or None,
+        )
+        return replace(kept, provenance=measured)
+
+
+def _random_feeds(concrete: Graph) -> dict[str, Array]:
+    """Inputs to time a plan with: normal floats, zeros of other types (valid as indices and lengths)."""
+    rng = np.random.default_rng(0)
+    feeds: dict[str, Array] = {}
+    for name, declared in concrete.inputs.items():
+        shape: Shape = tuple(d for d in declared.shape or () if isinstance(d, int))
+        if declared.dtype.is_float:
+            feeds[name] = rng.standard_normal(shape, np.float32).astype(declared.dtype.numpy)
+        else:
+            feeds[name] = np.ones(shape, declared.dtype.numpy)
+    return feeds

@@ -1,0 +1,8 @@
+"""Shared pytest set-up: the repository root on the path, so that tests can import tools."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
