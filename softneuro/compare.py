@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from softneuro.types import Array
 if TYPE_CHECKING:
     from softneuro.runtime.session import Session
 
-__all__ = ["Difference", "differences", "run_onnxruntime"]
+__all__ = ["Difference", "differences", "onnxruntime_session", "run_onnxruntime"]
 
 _TOP = 5
 
@@ -81,19 +82,40 @@ def _top5(a: Array, b: Array) -> bool | None:
     return bool((chosen >= (threshold - slack)[:, None]).all())
 
 
+def onnxruntime_session(model: Path, feeds: Mapping[str, Array], threads: int) -> Any:
+    """An onnxruntime session for the shapes of the feeds; declared input sizes that differ are replaced."""
+    import onnx
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    peer = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    declared = {i.name: i.shape for i in peer.get_inputs()}
+    if all(_fits(declared.get(name), array.shape) for name, array in feeds.items()):
+        return peer
+    proto = onnx.load(str(model))
+    for item in proto.graph.input:
+        if item.name in feeds:
+            for dim, size in zip(item.type.tensor_type.shape.dim, feeds[item.name].shape, strict=True):
+                dim.dim_value = size
+    for item in proto.graph.output:
+        item.type.tensor_type.ClearField("shape")
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _fits(declared: list[int | str | None] | None, shape: tuple[int, ...]) -> bool:
+    return declared is None or all(not isinstance(d, int) or d == s for d, s in zip(declared, shape, strict=False))
+
+
 def run_onnxruntime(model: Path | None, feeds: Mapping[str, Array], session: Session) -> dict[str, Array]:
-    """The outputs of onnxruntime on one thread. Raises InputError when it is not installed or the model is not given."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise InputError("comparing with onnxruntime needs the extra: pip install 'softneuro[bench]'") from None
+    """The outputs of onnxruntime. Raises InputError when it is not installed or the model is not given."""
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise InputError("comparing with onnxruntime needs the extra: pip install 'softneuro[bench]'")
     if model is None:
         raise InputError("comparing with onnxruntime needs the model: --model model.onnx")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = session.threads
-    options.log_severity_level = 3
     try:
-        peer = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        peer = onnxruntime_session(model, feeds, session.threads)
         names = [output.name for output in peer.get_outputs()]
         return dict(zip(names, peer.run(names, dict(feeds)), strict=True))
     except Exception as error:  # onnxruntime raises types of its own, none public

@@ -24,7 +24,7 @@ from softneuro.ops.parameters import tensor
 from softneuro.specialise import specialise
 from softneuro.types import Array, TensorType
 
-__all__ = ["CONTROL_OPS", "Call", "If", "Loop", "Scan"]
+__all__ = ["CONTROL_OPS", "BodyOp", "Call", "If", "Loop", "Scan"]
 
 
 def _output_types(body: Graph, types: Mapping[str, TensorType | None]) -> tuple[TensorType, ...]:
@@ -46,7 +46,7 @@ def _run(body: Graph, values: Mapping[str, Any]) -> list[Array]:
     return [found[name] for name in body.outputs]
 
 
-class _BodyOp(Op):
+class BodyOp(Op):
     """Base of the ops that hold graphs: how plans write and read them."""
 
     def bodies(self) -> dict[str, Graph]:
@@ -76,7 +76,7 @@ def _from_plain(name: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Call(_BodyOp):
+class Call(BodyOp):
     """One graph, run once. Inputs: the graph's inputs in order."""
 
     name: ClassVar[str] = "call"
@@ -90,7 +90,7 @@ class Call(_BodyOp):
 
 
 @dataclass(frozen=True, eq=False)
-class If(_BodyOp):
+class If(BodyOp):
     """One of two graphs without inputs of their own. Inputs: condition (one bool), captures. Binds to `Call`."""
 
     name: ClassVar[str] = "if"
@@ -127,7 +127,7 @@ class If(_BodyOp):
 
 
 @dataclass(frozen=True, eq=False)
-class Loop(_BodyOp):
+class Loop(BodyOp):
     """A body run while a condition holds and a count is not reached.
 
     Inputs: count (or absent), condition (or absent: true), ``carried`` values, captures. The body's inputs: iteration
@@ -171,7 +171,7 @@ def _stacked(values: Sequence[Array], axis: int, empty: TensorType) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Scan(_BodyOp):
+class Scan(BodyOp):
     """A body run once for each slice of the scanned inputs.
 
     Inputs: lengths (only when ``batched``, int64 (n) or absent), initial states, ``scanned`` inputs, captures.
@@ -271,5 +271,5 @@ def _with_axis(type_: TensorType, axis: int, size: int) -> TensorType:
     return TensorType(type_.dtype, (*type_.shape[:axis], size, *type_.shape[axis:]))
 
 
-CONTROL_OPS: Mapping[str, type[_BodyOp]] = {op.name: op for op in (Call, If, Loop, Scan)}
+CONTROL_OPS: Mapping[str, type[BodyOp]] = {op.name: op for op in (Call, If, Loop, Scan)}
 """The ops that hold graphs, by name."""

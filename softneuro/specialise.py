@@ -46,12 +46,18 @@ def check_shapes(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> dict[str,
     return result
 
 
-def default_shapes(graph: Graph) -> dict[str, Shape]:
-    """The declared input shapes, with 1 for every dimension that is not fixed."""
-    return {
-        name: tuple(d if isinstance(d, int) else 1 for d in declared.shape or ())
+def default_shapes(graph: Graph, given: Mapping[str, Sequence[int]]) -> dict[str, Shape]:
+    """The shapes given, and for the other inputs the declared ones: a free dimension is what its symbol is in a
+    given shape, else 1."""
+    symbols: dict[str, int] = {}
+    for name, shape in given.items():
+        declared = graph.inputs[name].shape if name in graph.inputs else None
+        symbols |= {dim: int(size) for dim, size in zip(declared or (), shape, strict=False) if isinstance(dim, str)}
+    free = {
+        name: tuple(d if isinstance(d, int) else symbols.get(d, 1) if d else 1 for d in declared.shape or ())
         for name, declared in graph.inputs.items()
     }
+    return free | {name: tuple(map(int, shape)) for name, shape in given.items()}
 
 
 def specialise(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:

@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "problem": LEAVES | {"ops"},
     "graph": LEAVES | {"ops"},
     "reference": LEAVES | {"ops", "graph"},
-    "control": LEAVES | {"ops", "graph", "reference"},
+    "control": LEAVES | {"ops", "graph", "reference", "specialise"},
     "specialise": LEAVES | {"ops", "graph"},
     "importer": LEAVES | {"ops", "graph", "control"},
     "passes": LEAVES | {"ops", "graph", "reference", "specialise", "control"},

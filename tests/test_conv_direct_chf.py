@@ -50,7 +50,7 @@ PROBLEMS = {
 }
 CASES = [case for name, target in runnable_targets().items() for problem in PROBLEMS
          for index, case in enumerate(cases(CONV_DIRECT_F32_CHF, {problem: PROBLEMS[problem]}, {name: target}))
-         if index == 0 or target == host()]  # each schedule is compiled: one is enough for targets that are not the host's
+         if index == 0 or target == host()]  # every schedule is compiled: one is enough for other targets
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c[0] for c in CASES])
@@ -69,7 +69,8 @@ def test_work_is_shared_by_threads(name: str) -> None:
 REFUSALS = {
     "found 3 spatial axes, needed 1 or 2": conv((1, 2, 4, 4, 4), 3, (1, 1, 1)),
     "found weights that are computed at run time, needed constants": conv((1, 2, 4, 4), 3, (1, 1), constant=False),
-    "found 4294967296 bytes of padded input a group, needed less than 2^31": conv((1, 1 << 14, 1 << 8, 1 << 8), 1, (1, 1)),
+    "found 4294967296 bytes of padded input a group, needed less than 2^31": conv(
+        (1, 1 << 14, 1 << 8, 1 << 8), 1, (1, 1)),
 }
 
 

@@ -16,7 +16,8 @@ from softneuro.types import DType, TensorType
 F32, I64, I32 = DType.F32, DType.I64, DType.I32
 
 
-def gather(axis: int, shape: tuple[int, ...], indices: tuple[int, ...], dtype: DType = F32, index: DType = I64) -> Problem:
+def gather(axis: int, shape: tuple[int, ...], indices: tuple[int, ...], dtype: DType = F32,
+           index: DType = I64) -> Problem:
     return Problem.of(Gather(axis), (TensorType(dtype, shape), TensorType(index, indices)), (False, False))
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from oracle import cases, check, execute, runnable_targets
@@ -123,8 +125,8 @@ TYPE = TensorType(DType.F32, (2, 8, 4, 6))
     (SpaceToDepth(4), "multiples of 4"),
     (BroadcastTo((2, 8, 4, 5)), "needed a shape that broadcasts"),
     (Tile((1, 2)), "needed 4 counts"),
-    (Split(1, (3, 4)), "needed sizes that add up to the 8 elements"),
-    (StridedSlice((0, 0, 0, 5), (1, 1, 1, 1), (2, 8, 4, 2)), "needed them inside its 6"),
+    (Split(1, (3, 4)), "needed 8 elements of axis 1 in all"),
+    (StridedSlice((0, 0, 0, 5), (1, 1, 1, 1), (2, 8, 4, 2)), "needed them in the 6 of axis 3"),
     (Pad("reflects", (0,) * 8), "found pad mode 'reflects'"),
     (Concat(4), "axis is 4"),
 ])  # fmt: skip
@@ -165,7 +167,11 @@ MOVES: dict[str, tuple[Routine, Problem]] = {
     "split_height": (SPLIT_STRIDED_ANY, problem(Split(-2, (2, 1)), (2, 8, 3, 4), dtype=DType.F16)),
     "slice_inner": (SLICE_STRIDED_ANY, problem(StridedSlice((0, 1, 2, 1), (1, 1, 1, 1), (2, 6, 2, 3)), (2, 8, 4, 5))),
     "slice_steps": (SLICE_STRIDED_ANY, problem(StridedSlice((1, 0, 0, 1), (1, 3, 2, 2), (1, 3, 2, 2)), (2, 8, 4, 5))),
-    "slice_backwards": (SLICE_STRIDED_ANY, problem(StridedSlice((1, 7, 3, 4), (-1, -2, 1, -1), (2, 4, 1, 5)), (2, 8, 4, 5))),
+    "slice_even_columns": (SLICE_STRIDED_ANY, problem(StridedSlice((0, 0, 1), (1, 2, 2), (2, 2, 35)), (2, 3, 71))),
+    "slice_every_third": (SLICE_STRIDED_ANY, problem(StridedSlice((1,), (3,), (70,)), (209,), dtype=DType.U8)),
+    "slice_every_fourth": (SLICE_STRIDED_ANY, problem(StridedSlice((0,), (4,), (17,)), (65,), dtype=DType.I64)),
+    "slice_backwards": (SLICE_STRIDED_ANY,
+                        problem(StridedSlice((1, 7, 3, 4), (-1, -2, 1, -1), (2, 4, 1, 5)), (2, 8, 4, 5))),
     "slice_one_element": (SLICE_STRIDED_ANY, problem(StridedSlice((5,), (1,), (1,)), (8,))),
     "slice_scalar": (SLICE_STRIDED_ANY, problem(StridedSlice((), (), ()), ())),
     "slice_to_nothing": (SLICE_STRIDED_ANY, problem(StridedSlice((0, 0), (1, 1), (0, 5)), (3, 5))),
@@ -198,7 +204,8 @@ MOVES: dict[str, tuple[Routine, Problem]] = {
     "view_of_one_channel": (VIEW_ALIAS_ANY, problem(View((2, 12, 1, 1)), (2, 1, 3, 4))),
     "view_of_scalar": (VIEW_ALIAS_ANY, problem(View((1, 1, 1)), ())),
 }
-CASES = [(routine, *case) for name, (routine, p) in MOVES.items() for case in cases(routine, {name: p}, runnable_targets())]
+CASES = [(routine, *case) for name, (routine, moved) in MOVES.items()
+         for case in cases(routine, {name: moved}, runnable_targets())]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c[1] for c in CASES])
@@ -256,3 +263,13 @@ def test_unmoved_memory_is_not_copied(routine: Routine, unmoved: Problem) -> Non
     for signature in routine.signatures(unmoved):
         assert routine.build(unmoved, signature, {}, host()).alias == 0
         check(routine, unmoved, signature, {}, host())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_transpose_of_any_size(data: st.DataObject) -> None:
+    shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 4, 5, 8, 17, 33]), min_size=1, max_size=4)))
+    dtype = data.draw(st.sampled_from([DType.U8, DType.F16, DType.F32, DType.F64]))
+    moved = problem(Transpose(tuple(data.draw(st.permutations(range(len(shape)))))), shape, dtype=dtype)
+    for signature in TRANSPOSE_BLOCKED_ANY.signatures(moved):
+        check(TRANSPOSE_BLOCKED_ANY, moved, signature, {}, host(), threads=data.draw(st.integers(1, 3)))

@@ -32,14 +32,16 @@ def onnx_resize(x: Array, roi: Any, scales: Any, sizes: Any, **attributes: Any) 
         if value is not None:
             feeds[name] = np.array(value, dtype)
     node = helper.make_node("Resize", names, ["y"], **attributes)
-    inputs = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in feeds.items()]
+    inputs = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+              for n, v in feeds.items()]
     graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
     return ReferenceEvaluator(model).run(None, feeds)[0]
 
 
 def softneuro_resize(x: Array, roi: Any, scales: Any, sizes: Any, op: Resize) -> Array:
-    values = [x, *(None if v is None else np.array(v, t) for v, t in ((roi, np.float32), (scales, np.float32), (sizes, np.int64)))]
+    parameters = ((roi, np.float32), (scales, np.float32), (sizes, np.int64))
+    values = [x, *(None if value is None else np.array(value, dtype) for value, dtype in parameters)]
     bound = op.bind([None if v is None else TensorType.of(v) for v in values], values)
     assert bound is not None and bound.inputs == (0,)
     (y,) = bound.op.reference([x])
@@ -89,7 +91,8 @@ def test_aspect_ratio_policies(policy: str, axes: list[int]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("roi", [[0, 0, 0.2, 0.33, 1, 1, 0.8, 0.9], [0, 0, 0.4, 0.6, 1, 1, 1.2, 1.7]], ids=["inside", "outside"])
+@pytest.mark.parametrize("roi", [[0, 0, 0.2, 0.33, 1, 1, 0.8, 0.9], [0, 0, 0.4, 0.6, 1, 1, 1.2, 1.7]],
+                         ids=["inside", "outside"])
 def test_crop_and_resize(mode: str, roi: list[float]) -> None:
     attributes = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 10.0}
     want = onnx_resize(X, roi, None, [2, 3, 4, 3], mode=mode, **attributes)
@@ -113,7 +116,7 @@ def test_scaled_size_is_rounded_in_float32() -> None:
     (Resize("cube", scales=(2.0,)), [TensorType(DType.F32, (4,))], [None], "found mode 'cube'"),
     (Resize(scales=(2.0, 2.0)), [TensorType(DType.F32, (4,))], [None], "needed one number for each"),
     (Resize(), [TensorType(DType.F32, (4,)), None, TensorType(DType.F32, (1,))], [None] * 3, "computed at run time"),
-    (Resize("nearest", antialias=True, scales=(2.0,)), [TensorType(DType.F32, (4,))], [None], "antialias with mode nearest"),
+    (Resize(antialias=True, scales=(2.0,)), [TensorType(DType.F32, (4,))], [None], "antialias with mode nearest"),
 ])  # fmt: skip
 def test_refusals_say_found_and_needed(op: Resize, types: list[Any], values: list[Any], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
@@ -127,10 +130,11 @@ def resize(shape: tuple[int, ...], scales: tuple[float, ...], op: Resize, dtype:
     return Problem.of(bound.op, (x,), (False,))
 
 
-CROP = Resize("linear", "tf_crop_and_resize", roi=(0.0, 0.0, 0.1, 0.2, 1.0, 1.0, 0.8, 0.9), sizes=(1, 4, 3, 5), scales=(1.0, 1.0, 0.6, 0.7))
+CROP = Resize("linear", "tf_crop_and_resize", roi=(0.0, 0.0, 0.1, 0.2, 1.0, 1.0, 0.8, 0.9), sizes=(1, 4, 3, 5),
+              scales=(1.0, 1.0, 0.6, 0.7))
 PROBLEMS = {
     "nearest_double": resize((2, 5, 6, 19), (1, 1, 2, 2), Resize()),
-    "nearest_double_bytes": resize((1, 3, 4, 67), (1, 1, 2, 2), Resize(coordinates="asymmetric", nearest="floor"), DType.U8),
+    "nearest_double_bytes": resize((1, 3, 4, 67), (1, 1, 2, 2), Resize("nearest", "asymmetric", "floor"), DType.U8),
     "nearest_triple_width": resize((1, 3, 4, 35), (1, 1, 1, 3), Resize(), DType.I64),
     "nearest_quadruple_height": resize((1, 3, 4, 9), (1, 1, 4, 1), Resize(), DType.F16),
     "nearest_uneven": resize((2, 17, 5, 9), (1, 1, 1.7, 0.6), Resize()),

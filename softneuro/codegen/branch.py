@@ -8,7 +8,8 @@ from typing import Any
 __all__ = ["conditional"]
 
 
-def conditional(builder: Any, condition: Any, values: Sequence[Any], body: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
+def conditional(builder: Any, condition: Any, values: Sequence[Any],
+                body: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
     """Emit ``if condition: values = body(values)`` and return the values after it.
 
     ``body`` emits with the same builder and returns as many values; those it returns unchanged cost nothing.

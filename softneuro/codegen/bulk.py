@@ -12,9 +12,8 @@ from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import build_intrinsic, splat_value
 
-__all__ = ["ELEMENT_SIZES", "copy_bytes", "element_access", "fill_bytes", "pattern_word"]
+__all__ = ["copy_bytes", "element_access", "fill_bytes"]
 
-ELEMENT_SIZES = (1, 2, 4, 8)
 _UNROLL = 4
 Move = Callable[[Any, Any, int, int], None]
 """move(builder, byte offset, width in bytes, how many vectors of that width): loads first, then stores."""
@@ -84,7 +83,7 @@ def copy_bytes(target: Target) -> Any:
 
 def fill_bytes(target: Target) -> Any:
     """The intrinsic ``fill_bytes(destination, length, word)``: the element repeated in the int64 ``word`` (see
-    `pattern_word`) as often as it fits; ``length`` is a multiple of the element's size."""
+    `softneuro.codegen.elements.pattern_word`) as often as it fits; ``length`` is a multiple of the element's size."""
 
     def body(builder: Any, args: list[Any]) -> None:
         destination, length, word = args
@@ -115,8 +114,3 @@ def element_access(size: int) -> tuple[Any, Any]:
 
     return (build_intrinsic(types.int64, [types.int64], load),
             build_intrinsic(types.void, [types.int64, types.int64], store))
-
-
-def pattern_word(element: bytes) -> int:
-    """The int64 that holds an element of 1, 2, 4 or 8 bytes as often as it fits."""
-    return int.from_bytes(element * (8 // len(element)), "little", signed=True)

@@ -15,7 +15,7 @@ from llvmlite import ir
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import I32, call_intrinsic, fma_value
 
-__all__ = ["absolute_value", "constant", "copy_sign", "decay_value", "erf_value", "exp_of_parts", "exp_value", "expm1_value",
+__all__ = ["absolute_value", "constant", "copy_sign", "decay_value", "erf_value", "exact_maximum_value", "exp_of_parts", "exp_value", "expm1_value",
            "log1p_value", "log_value", "maximum_value", "minimum_value", "normal_tail", "polynomial", "sigmoid_value",
            "softplus_value", "split_float", "square_root_value", "tanh_value"]
 
@@ -33,6 +33,11 @@ def maximum_value(builder: Any, a: Any, b: Any) -> Any:
 def minimum_value(builder: Any, a: Any, b: Any) -> Any:
     """The smaller; b when either is NaN."""
     return builder.select(builder.fcmp_ordered("<", a, b), a, b)
+
+
+def exact_maximum_value(builder: Any, a: Any, b: Any) -> Any:
+    """The larger; NaN when either is NaN."""
+    return builder.select(builder.fcmp_unordered("uno", a, a), a, maximum_value(builder, a, b))
 
 
 def _unary(builder: Any, name: str, x: Any) -> Any:
@@ -218,12 +223,15 @@ def normal_tail(builder: Any, target: Target, t: Any) -> Any:
 ERF = (0.12837915122509003, -0.3761250674724579, 0.11281978338956833, -0.026773398742079735, 0.005004345905035734,
        -0.0006053445977158844)
 """erf(x) / x - 1 as a polynomial in x**2 for |x| <= 0.9; relative error of erf below 1.5e-8."""
+LOG_ERFC = (-0.0018222059588879347, -1.120397925376892, -0.6504536867141724, -0.09132283926010132,
+            0.015652582049369812, -0.0012613862054422498)
+"""log(erfc(x)) for x in 0.9..4; relative error of erf(x) from it below 2.8e-8."""
 
 
 def erf_value(builder: Any, target: Target, x: Any) -> Any:
-    """The error function: a polynomial up to 0.9, beyond it 1 - 2 Q(sqrt(2) |x|)."""
+    """The error function: a polynomial up to 0.9, beyond it 1 - exp(log(erfc(|x|))); 1 from 4."""
     small = fma_value(builder, target, x, polynomial(builder, target, ERF, builder.fmul(x, x)), x)
-    magnitude = absolute_value(builder, x)
-    tail = normal_tail(builder, target, builder.fmul(magnitude, constant(x, math.sqrt(2.0))))
-    large = copy_sign(builder, fma_value(builder, target, tail, constant(x, -2.0), constant(x, 1.0)), x)
+    magnitude = minimum_value(builder, constant(x, 4.0), absolute_value(builder, x))
+    complement = decay_value(builder, target, polynomial(builder, target, LOG_ERFC, magnitude))
+    large = copy_sign(builder, builder.fsub(constant(x, 1.0), complement), x)
     return builder.select(builder.fcmp_ordered("<", magnitude, constant(x, 0.9)), small, large)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from numba.extending import register_jitable
 
+from softneuro.codegen.elements import AXIS_WORDS
 from softneuro.codegen.memory import load_i64
 
-__all__ = ["AXIS_WORDS", "axis_offsets"]
-
-AXIS_WORDS = 3
-"""Words of an axis in a table: its size, source bytes and destination bytes from one element to the next."""
+__all__ = ["axis_offsets"]
 
 
-@register_jitable  # type: ignore[untyped-decorator]  # numba is untyped
+@register_jitable
 def axis_offsets(table: int, axes: int, position: int) -> tuple[int, int]:
     """Byte offsets in source and destination of loop number ``position`` over the table's axes, outermost first."""
     source = 0
     destination = 0
     for i in range(axes):
-        row = 3 * (axes - 1 - i)
+        row = AXIS_WORDS * (axes - 1 - i)
         size = load_i64(table, row)
         following = position // size
         index = position - following * size

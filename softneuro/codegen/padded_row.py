@@ -63,7 +63,7 @@ def padded_row(target: Target, stride: int) -> Any:
     load, store, load_n, store_n, zero = v.load, v.store, v.load_n, v.store_n, fill_bytes(target)
     load_even, take_even = _load_even(lanes), _take_even(lanes)
 
-    @register_jitable  # type: ignore[untyped-decorator]  # numba is untyped
+    @register_jitable
     def take(destination: int, source: int, count: int, available: int) -> None:
         """Every ``stride``-th of the ``available`` elements at ``source``."""
         done = 0
@@ -83,7 +83,7 @@ def padded_row(target: Target, stride: int) -> Any:
             for i in range(count):
                 store_f32(destination, i, load_f32(source, i * stride))
 
-    @register_jitable  # type: ignore[untyped-decorator]
+    @register_jitable
     def write(destination: int, source: int, width: int, pad: int, pitch: int, margins: int) -> None:
         for phase in range(stride):
             line = destination + 4 * pitch * phase

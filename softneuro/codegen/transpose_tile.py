@@ -14,7 +14,7 @@ from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import I32
 
-__all__ = ["deinterleave", "interleave", "repeat_elements", "transpose_strip"]
+__all__ = ["deinterleave", "interleave", "repeat_elements", "take_every", "transpose_strip"]
 
 _LANE_BYTES = 16
 
@@ -92,12 +92,11 @@ def _merge(builder: Any, sources: list[Any], picks: list[int]) -> Any:
     """Lane l is element picks[l] of the concatenated sources, by a chain of two-source shuffles."""
     count = sources[0].type.count
     result = sources[0]
-    chosen = [pick if pick < count else None for pick in picks]
-    lanes = [0 if c is None else c for c in chosen]
     for number, vector in enumerate(sources[1:], 1):
         here = [pick - number * count if number * count <= pick < (number + 1) * count else None for pick in picks]
-        keep = lanes if number == 1 else list(range(count))
-        result = _shuffle(builder, result, vector, [k if h is None else count + h for k, h in zip(keep, here, strict=True)])
+        keep = [pick % count for pick in picks] if number == 1 else list(range(count))
+        lanes = [k if h is None else count + h for k, h in zip(keep, here, strict=True)]
+        result = _shuffle(builder, result, vector, lanes)
     return result
 
 
@@ -111,10 +110,11 @@ def interleave(target: Target, size: int, streams: int) -> Any:
 
     def body(builder: Any, args: list[Any]) -> None:
         source, step, destination = args
-        rows = [load_at(builder, byte_offset(builder, source, builder.mul(step, I64(s))), kind, size) for s in range(streams)]
+        places = [byte_offset(builder, source, builder.mul(step, I64(s))) for s in range(streams)]
+        rows = [load_at(builder, place, kind, size) for place in places]
         for number in range(streams):
-            places = range(number * count, (number + 1) * count)
-            value = _merge(builder, rows, [at % streams * count + at // streams for at in places])
+            outputs = range(number * count, (number + 1) * count)
+            value = _merge(builder, rows, [at % streams * count + at // streams for at in outputs])
             store_at(builder, value, byte_offset(builder, destination, number * count * size), size)
 
     return micro_kernel(f"interleave_{size}_{streams}", 3, body)
@@ -145,6 +145,24 @@ def repeat_elements(target: Target, size: int, factor: int) -> Any:
         value = load_at(builder, byte_offset(builder, source, 0), kind, size)
         for part in range(factor):
             picks = [at // factor for at in range(part * count, (part + 1) * count)]
-            store_at(builder, _shuffle(builder, value, value, picks), byte_offset(builder, destination, part * count * size), size)
+            place = byte_offset(builder, destination, part * count * size)
+            store_at(builder, _shuffle(builder, value, value, picks), place, size)
 
     return micro_kernel(f"repeat_{size}_{factor}", 2, body)
+
+
+def take_every(target: Target, size: int, step: int) -> Any:
+    """The intrinsic ``take(source, destination)``: one vector of elements that are ``step`` elements apart.
+
+    Reads ``step`` whole vectors.
+    """
+    count = target.vector_bits // 8 // size
+    kind = ir.VectorType(ir.IntType(8 * size), count)
+
+    def body(builder: Any, args: list[Any]) -> None:
+        source, destination = args
+        parts = [load_at(builder, byte_offset(builder, source, p * count * size), kind, size) for p in range(step)]
+        value = _merge(builder, parts, [i * step for i in range(count)])
+        store_at(builder, value, byte_offset(builder, destination, 0), size)
+
+    return micro_kernel(f"take_every_{size}_{step}", 2, body)

@@ -59,7 +59,8 @@ def vector_tile(target: Target, rows: int, nv: int, streams: int, ahead: int, ep
             left = builder.sub(columns, I64(place // 4))
             mask = first_lanes(builder, left, lanes)
             with builder.if_then(builder.icmp_signed(">", left, I64(0))):
-                load_residual = functools.partial(load_lanes, builder, byte_offset(builder, residual, place), lanes, mask)
+                addend = byte_offset(builder, residual, place)
+                load_residual = functools.partial(load_lanes, builder, addend, lanes, mask)
                 value = finish_value(builder, target, parsed, value, load_residual)
                 store_lanes(builder, value, byte_offset(builder, y, place), mask)
 

@@ -10,17 +10,20 @@ from softneuro.codegen.emit import I8, I64, CountedLoop, byte_offset, load_at, m
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, call_intrinsic, fma_value, splat_value
 
-__all__ = ["LINE", "UNROLL", "most_rows", "winograd_tile"]
+__all__ = ["UNROLL", "line_bytes", "most_rows", "winograd_tile"]
 
-LINE = 64
-"""Bytes of a cache line: the unit of prefetching."""
 UNROLL = 4
 """Steps of depth in one round of the inner loop; the depth of a panel is padded to a multiple of it."""
 
 
 def most_rows(target: Target, nv: int) -> int:
     """How many rows of ``nv`` accumulators fit in the registers beside the operands."""
-    return (target.registers - nv - 1) // nv
+    return min(16, (target.registers - nv - 1) // nv)
+
+
+def line_bytes(target: Target, nv: int) -> int:
+    """Bytes of b that one prefetch covers: a cache line, or a whole row of the panel when that is shorter."""
+    return min(64, 4 * nv * target.f32_lanes)
 
 
 def winograd_tile(target: Target, nv: int) -> Any:
@@ -30,19 +33,19 @@ def winograd_tile(target: Target, nv: int) -> Any:
 
     a: [blocks][...][lanes] float32, one row of ``lanes`` depths behind the other, blocks ``a_block`` bytes apart; rest:
     depths in the last block divided by UNROLL. b: [depth][nv * lanes]. ldc: bytes between the rows of c.
-    ahead: memory to prefetch, as many cache lines a step of depth as b has, moving by ``ahead_step`` bytes.
+    ahead: memory to prefetch, at each step of depth as many lines as a row of b has, then ``ahead_step`` bytes further.
     """
     lanes = target.f32_lanes
     vector = ir.VectorType(F32, lanes)
     vector_bytes = 4 * lanes
     panel_bytes = nv * vector_bytes
-    lines = max(1, panel_bytes // LINE)
+    line_step = line_bytes(target, nv)
 
     def prefetch(builder: Any, line: Any) -> None:
         flag = ir.IntType(32)
-        for j in range(lines):
+        for offset in range(0, panel_bytes, line_step):
             call_intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(),
-                           [byte_offset(builder, line, j * LINE), flag(0), flag(2), flag(1)])
+                           [byte_offset(builder, line, offset), flag(0), flag(2), flag(1)])
 
     def multiply(builder: Any, args: list[Any], rows: int) -> None:
         _, blocks, rest, a, a_block, b, c, ldc, ahead, ahead_step = args

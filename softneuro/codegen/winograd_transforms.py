@@ -8,6 +8,7 @@ it needs again, which is cheaper than spilling.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -17,14 +18,14 @@ from llvmlite import ir
 from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel, store_at
 from softneuro.codegen.functions import activation_value, constant
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import F32, I32, call_intrinsic, first_lanes, fma_value
+from softneuro.codegen.vector import F32, fma_value
 from softneuro.codegen.winograd_matrices import Matrix, minimal
 from softneuro.ops.epilogue import Epilogue
 
-__all__ = ["copy_box", "input_transform", "locate_tile", "output_transform"]
+__all__ = ["input_transform", "output_transform"]
 
 Terms = Sequence[tuple[Fraction, Any]]
-Load = Callable[..., Any]
+Load = Callable[[int], Any]
 
 
 def _combination(builder: Any, target: Target, terms: Terms) -> Any:
@@ -47,7 +48,7 @@ def _mirrored(row: Sequence[Fraction], other: Sequence[Fraction]) -> bool:
 
 
 def _input_rows(builder: Any, target: Target, matrix: Matrix, rows: Sequence[int], load: Load) -> dict[int, Any]:
-    """Rows of ``matrix @ values``; ``load(k)`` gives value k. Mirrored rows are an even sum plus and minus an odd one."""
+    """Rows of ``matrix @ values``, ``load(k)`` being value k; mirrored rows share an even and an odd sum."""
     values: dict[int, Any] = {}
 
     def part(i: int, first: int, step: int) -> Any:
@@ -96,30 +97,6 @@ def _output_groups(target: Target, m: int) -> tuple[tuple[int, ...], ...]:
     return ((0, 2), (1, 3)) if target.registers <= 16 and m == 4 else (tuple(range(m)),)
 
 
-def locate_tile(n: int) -> Any:
-    """The intrinsic ``locate(first, row, pixel, top, left, height, width, outside, addresses)``.
-
-    Writes the int64 addresses of a tile's n x n pixels, rows ``row`` bytes and pixels ``pixel`` bytes apart from ``first``.
-    The tile starts at row ``top`` and column ``left`` of an image of height x width; pixels that are not in it are all
-    at ``outside``.
-    """
-
-    def body(builder: Any, args: list[Any]) -> None:
-        first, row, pixel, top, left, height, width, outside, addresses = args
-
-        def inside(start: Any, size: Any) -> list[Any]:
-            return [builder.icmp_unsigned("<", builder.add(start, I64(k)), size) for k in range(n)]
-
-        columns = list(zip(inside(left, width), (builder.mul(pixel, I64(j)) for j in range(n)), strict=True))
-        for i, row_inside in enumerate(inside(top, height)):
-            start = builder.add(first, builder.mul(row, I64(i)))
-            for j, (column_inside, offset) in enumerate(columns):
-                address = builder.select(builder.and_(row_inside, column_inside), builder.add(start, offset), outside)
-                store_at(builder, address, byte_offset(builder, addresses, 8 * (i * n + j)), align=8)
-
-    return micro_kernel(f"winograd_locate_{n}", 9, body)
-
-
 def input_transform(target: Target, m: int) -> Any:
     """The intrinsic ``transform(addresses, blocks, v, v_block, v_point)``: V = B^T x B for a tile of n x n pixels.
 
@@ -137,15 +114,15 @@ def input_transform(target: Target, m: int) -> Any:
         loop = CountedLoop(builder, blocks, [byte_offset(builder, v, 0)])
         channel = builder.mul(loop.index, I64(4 * lanes))
 
-        def pixel(i: int, j: int) -> Any:
+        def pixel(j: int, i: int) -> Any:
             address = load_at(builder, byte_offset(builder, addresses, 8 * (i * n + j)), I64, align=8)
             return load_at(builder, byte_offset(builder, address, channel), vector)
 
         for group in _input_groups(target, n):
-            down = [_input_rows(builder, target, matrix, group, lambda i, j=j: pixel(i, j)) for j in range(n)]
+            down = [_input_rows(builder, target, matrix, group, functools.partial(pixel, j)) for j in range(n)]
             for i in group:
                 point_row = byte_offset(builder, loop.carried[0], builder.mul(v_point, I64(i * n)))
-                along = _input_rows(builder, target, matrix, range(n), lambda j, i=i: down[j][i])
+                along = _input_rows(builder, target, matrix, range(n), [column[i] for column in down].__getitem__)
                 for j, value in along.items():
                     store_at(builder, value, byte_offset(builder, point_row, columns[j]))
         loop.end([byte_offset(builder, loop.carried[0], v_block)])
@@ -154,10 +131,10 @@ def input_transform(target: Target, m: int) -> Any:
 
 
 def output_transform(target: Target, m: int, nv: int, epilogue: str) -> Any:
-    """The intrinsic ``transform(products, vectors, bias, y, row, pixel, residual)``: y = A^T M A through the epilogue.
+    """The intrinsic ``transform(products, vectors, bias, y, row, pixel, residual)``: A^T M A through the epilogue.
 
-    products: M of one tile, [point][nv * lanes]. vectors: how many vectors of filters (1 to nv). bias: as many floats.
-    y: the tile's first pixel, rows ``row`` bytes and pixels ``pixel`` bytes apart; residual likewise, from its own start.
+    products: M of one tile, [point][nv * lanes]. vectors: how many vectors of filters (1 to nv). bias: as many
+    floats. y: the tile's first pixel, rows ``row`` bytes and pixels ``pixel`` bytes apart; residual likewise.
     """
     lanes = target.f32_lanes
     vector = ir.VectorType(F32, lanes)
@@ -178,13 +155,13 @@ def output_transform(target: Target, m: int, nv: int, epilogue: str) -> Any:
         source, bias_pointer, place, other = loop.carried
         shift = load_at(builder, bias_pointer, vector)
 
-        def product(i: int, j: int) -> Any:
+        def product(j: int, i: int) -> Any:
             return load_at(builder, byte_offset(builder, source, (i * n + j) * nv * vector_bytes), vector)
 
         for group in _output_groups(target, m):
-            down = [_output_rows(builder, target, matrix, group, lambda i, j=j: product(i, j)) for j in range(n)]
+            down = [_output_rows(builder, target, matrix, group, functools.partial(product, j)) for j in range(n)]
             for i in group:
-                along = _output_rows(builder, target, matrix, range(m), lambda j, i=i: down[j][i])
+                along = _output_rows(builder, target, matrix, range(m), [column[i] for column in down].__getitem__)
                 for j, value in along.items():
                     offset = builder.add(builder.mul(row, I64(i)), builder.mul(pixel, I64(j)))
                     value = finish(builder, builder.fadd(value, shift), byte_offset(builder, other, offset))
@@ -192,60 +169,3 @@ def output_transform(target: Target, m: int, nv: int, epilogue: str) -> Any:
         loop.end([byte_offset(builder, pointer, vector_bytes) for pointer in loop.carried])
 
     return micro_kernel(f"winograd_output_{m}", 7, body)
-
-
-def copy_box(target: Target) -> Any:
-    """The intrinsic ``copy(source, source_row, source_pixel, to, to_row, to_pixel, rows, columns, channels)``.
-
-    Copies rows x columns pixels (at least one) of ``channels`` floats each and touches nothing else; strides in bytes.
-    """
-    lanes = target.f32_lanes
-    vector = ir.VectorType(F32, lanes)
-
-    def move(builder: Any, source: Any, to: Any, left: Any) -> None:
-        with builder.if_else(builder.icmp_signed(">=", left, I64(lanes))) as (whole, part):
-            with whole:
-                store_at(builder, load_at(builder, source, vector), to)
-            with part:
-                mask = first_lanes(builder, left, lanes)
-                pointers = [builder.bitcast(p, vector.as_pointer()) for p in (source, to)]
-                value = call_intrinsic(builder, f"llvm.masked.load.v{lanes}f32.p0", vector,
-                                       [pointers[0], I32(4), mask, ir.Constant(vector, [0.0] * lanes)])
-                call_intrinsic(builder, f"llvm.masked.store.v{lanes}f32.p0", ir.VoidType(),
-                               [value, pointers[1], I32(4), mask])
-
-    def body(builder: Any, args: list[Any]) -> None:
-        source, source_row, source_pixel, to, to_row, to_pixel, rows, columns, channels = args
-        vectors = builder.sdiv(builder.add(channels, I64(lanes - 1)), I64(lanes))
-        down = CountedLoop(builder, rows, [byte_offset(builder, source, 0), byte_offset(builder, to, 0)])
-        row_start = down.carried
-        along = CountedLoop(builder, columns, row_start)
-        across = CountedLoop(builder, vectors, [])
-        done = builder.mul(across.index, I64(lanes))
-        move(builder, *(byte_offset(builder, p, builder.mul(done, I64(4))) for p in along.carried),
-             builder.sub(channels, done))
-        across.end([])
-        steps = [source_pixel, to_pixel]
-        along.end([byte_offset(builder, p, step) for p, step in zip(along.carried, steps, strict=True)])
-        steps = [source_row, to_row]
-        down.end([byte_offset(builder, p, step) for p, step in zip(row_start, steps, strict=True)])
-
-    return micro_kernel("winograd_copy", 9, body)
-
-
-def prefetch_box() -> Any:
-    """The intrinsic ``prefetch(address, row, pixel, rows, pixels, lines)``: ask for boxes of cache lines, at least one."""
-
-    def body(builder: Any, args: list[Any]) -> None:
-        address, row, pixel, rows, pixels, lines = args
-        flag = ir.IntType(32)
-        down = CountedLoop(builder, rows, [byte_offset(builder, address, 0)])
-        row_start = down.carried[0]
-        along = CountedLoop(builder, pixels, [row_start])
-        across = CountedLoop(builder, lines, [along.carried[0]])
-        call_intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(), [across.carried[0], flag(0), flag(2), flag(1)])
-        across.end([byte_offset(builder, across.carried[0], 64)])
-        along.end([byte_offset(builder, along.carried[0], pixel)])
-        down.end([byte_offset(builder, row_start, row)])
-
-    return micro_kernel("winograd_prefetch", 6, body)

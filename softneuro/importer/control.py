@@ -26,7 +26,8 @@ def _loop(node: Node) -> tuple[Layer, ...]:
     carried = len(body.inputs) - len(captures) - 2
     if carried < 0 or len(body.outputs) < 1 + carried:
         raise node.error(
-            f"its body has {carried + 2} inputs and {len(body.outputs)} outputs, needed 2 and 1 besides the carried values"
+            f"its body has {carried + 2} inputs and {len(body.outputs)} outputs, "
+            "needed 2 and 1 besides the carried values"
         )
     inputs = (*node.inputs, *("",) * (2 + carried - len(node.inputs)))
     empty = tuple(node.scope.least_type(name) for name in body.outputs[1 + carried :])

@@ -27,7 +27,7 @@ def _conv_transpose(node: Node) -> tuple[Layer, ...] | None:
 def _transposed_pads(
     node: Node, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...], extra: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """Pads, worked out from the wanted output sizes where those are given; None when the input's sizes are not known."""
+    """Pads, worked out from the wanted output sizes where given; None when the input's sizes are not known."""
     spatial, auto, wanted = len(kernel), node.get("auto_pad", "NOTSET"), node.ints("output_shape")
     extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     if wanted is not None:

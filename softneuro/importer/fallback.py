@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import onnx
 
@@ -11,7 +12,7 @@ from softneuro.importer.load import subgraphs
 from softneuro.importer.node import Node
 from softneuro.ops.onnx_op import OnnxOp
 
-__all__ = ["convert_any"]
+__all__ = ["convert_any", "reference_op"]
 
 
 _SUCCESSORS = {("", "Scatter"): ("ScatterElements", 11)}
@@ -41,6 +42,12 @@ def convert_any(node: Node) -> tuple[Layer, ...]:
     proto.output.extend(f"output{i}" if name else "" for i, name in enumerate(node.outputs))
     opsets = {d: v for d, v in node.scope.opsets.items() if d == ""} | {node.domain: version}
     return (node.layer(OnnxOp(proto.SerializeToString(deterministic=True), tuple(sorted(opsets.items())))),)
+
+
+def reference_op(op_type: str, version: int, **attributes: Any) -> OnnxOp:
+    """An operator of one input and one output, of one operator set version, run by the reference."""
+    proto = onnx.helper.make_node(op_type, ["input0"], ["output0"], **attributes)
+    return OnnxOp(proto.SerializeToString(deterministic=True), (("", version),))
 
 
 @functools.cache

@@ -149,8 +149,12 @@ class _Builder:
     def _convert(self, node: Node) -> tuple[Layer, ...]:
         _check_schema(node)
         converter = CONVERTERS.get((node.domain, node.op_type))
-        takes = converter is not None and (node.op_type in TAKES_ANY_ELEMENT or not node.is_exotic())
-        layers = converter(node) if converter is not None and takes else None
+        if converter is None or (node.op_type not in TAKES_ANY_ELEMENT and node.is_exotic()):
+            return convert_any(node)
+        try:
+            layers = converter(node)
+        except (ValueError, TypeError, IndexError, KeyError) as error:
+            raise node.error(f"its attributes or constants do not fit the operator ({error})") from error
         return convert_any(node) if layers is None else layers
 
     def _sorted(self) -> list[onnx.NodeProto]:
@@ -164,9 +168,7 @@ class _Builder:
                     waiting[i] += 1
                     readers[producer[name]].append(i)
                 elif not self.sees(name):
-                    raise ModelError(
-                        f"layer {node.name or node.op_type!r} ({node.op_type}): reads {name!r}, which is made by no node"
-                    )
+                    raise ModelError(f"layer {_label(node)}: reads {name!r}, which is made by no node")
         ready = [i for i, count in enumerate(waiting) if count == 0]
         order: list[int] = []
         while ready:
@@ -178,10 +180,12 @@ class _Builder:
                     heapq.heappush(ready, reader)
         if len(order) < len(nodes):
             stuck = nodes[next(i for i, count in enumerate(waiting) if count)]
-            raise ModelError(
-                f"layer {stuck.name or stuck.op_type!r} ({stuck.op_type}): is part of a cycle, needed an order to run the nodes in"
-            )
+            raise ModelError(f"layer {_label(stuck)}: is part of a cycle, needed an order to run the nodes in")
         return [nodes[i] for i in order]
+
+
+def _label(node: onnx.NodeProto) -> str:
+    return f"{(node.name or node.op_type)!r} ({node.op_type})"
 
 
 def _constants(graph: onnx.GraphProto, weights: Weights) -> dict[str, Array]:
@@ -207,9 +211,7 @@ def _made_tensors(graph: onnx.GraphProto, inputs: Iterable[str], constants: Iter
     for node in graph.node:
         for name in node.output:
             if name and name in made:
-                raise ModelError(
-                    f"layer {node.name or node.op_type!r} ({node.op_type}): makes {name!r}, which exists already"
-                )
+                raise ModelError(f"layer {_label(node)}: makes {name!r}, which exists already")
             made.add(name)
     return made - {""}
 
@@ -251,7 +253,7 @@ def _has_schema(domain: str, op_type: str, version: int) -> bool:
 
 
 def _check_schema(node: Node) -> None:
-    """Raise ModelError when the node breaks its operator's signature. Nodes with bodies are checked by their converters."""
+    """Raise ModelError when the node breaks its operator's signature. Converters check nodes with bodies."""
     if subgraphs(node.proto) or not _has_schema(node.domain, node.op_type, node.opset):
         return
     context = onnx.checker.C.CheckerContext()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 import onnx.inliner
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from softneuro.errors import ModelError, ResourceLimitError
 

@@ -7,6 +7,7 @@ import numpy as np
 from softneuro.graph import Layer
 from softneuro.importer.node import Converters, Node
 from softneuro.ops.gather import Gather
+from softneuro.ops.gather_elements import GatherElements
 from softneuro.ops.movement import DepthToSpace, Expand, SpaceToDepth, Tile, Transpose
 from softneuro.ops.padding import Pad
 from softneuro.ops.slicing import Concat, Slice, Split
@@ -75,6 +76,10 @@ def _gather(node: Node) -> tuple[Layer, ...]:
     return (node.layer(Gather(int(node.get("axis", 0)))),)
 
 
+def _gather_elements(node: Node) -> tuple[Layer, ...]:
+    return (node.layer(GatherElements(int(node.get("axis", 0)))),)
+
+
 def _depth_to_space(node: Node) -> tuple[Layer, ...]:
     return (node.layer(DepthToSpace(int(node.get("blocksize")), node.get("mode", "DCR"))),)
 
@@ -94,6 +99,7 @@ CONVERTERS: Converters = {
     "Expand": _expand,
     "Tile": _tile,
     "Gather": _gather,
+    "GatherElements": _gather_elements,
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,
 }

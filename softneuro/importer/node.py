@@ -65,9 +65,13 @@ class Node:
     """One ONNX node: attributes as Python values, absent inputs and outputs as empty names (none at the end)."""
 
     def __init__(self, proto: onnx.NodeProto, index: int, scope: Scope) -> None:
+        if proto.domain == "ai.onnx":  # the long name of the domain that is usually left empty
+            renamed = onnx.NodeProto()
+            renamed.CopyFrom(proto)
+            renamed.domain = ""
+            proto = renamed
         self.proto, self.scope = proto, scope
-        self.op_type = proto.op_type
-        self.domain = "" if proto.domain == "ai.onnx" else proto.domain
+        self.op_type, self.domain = proto.op_type, proto.domain
         self.name = proto.name or f"{proto.op_type}_{index}"
         self.inputs = _without_absent_tail(proto.input)
         self.outputs = _without_absent_tail(proto.output)

@@ -16,10 +16,10 @@ _LARGEST_EXACT = 2**53  # integers up to here are numbers of a program's text
 
 _UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
-    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor", "HardSwish": "hard_swish",
-    "IsNaN": "isnan", "Log": "log", "Mish": "mish", "Neg": "neg", "Not": "not", "Reciprocal": "reciprocal", "Relu": "relu",
-    "Round": "round", "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Softplus": "softplus",
-    "Softsign": "softsign", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
+    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
+    "HardSwish": "hard_swish", "IsNaN": "isnan", "Log": "log", "Mish": "mish", "Neg": "neg", "Not": "not",
+    "Reciprocal": "reciprocal", "Relu": "relu", "Round": "round", "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin", "Sinh": "sinh",
+    "Softplus": "softplus", "Softsign": "softsign", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
 }  # fmt: skip
 _WITH_PARAMETERS = {
     "LeakyRelu": ("leaky_relu", {"alpha": 0.01}),
@@ -31,8 +31,8 @@ _WITH_PARAMETERS = {
 }
 BINARY = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "And": "and", "Or": "or", "Xor": "xor",
-    "Equal": "equal", "Less": "less", "LessOrEqual": "less_equal", "Greater": "greater", "GreaterOrEqual": "greater_equal",
-    "PRelu": "prelu",
+    "Equal": "equal", "Less": "less", "LessOrEqual": "less_equal", "Greater": "greater",
+    "GreaterOrEqual": "greater_equal", "PRelu": "prelu",
 }  # fmt: skip
 _VARIADIC = {"Sum": "add", "Max": "max", "Min": "min", "Mean": "add"}
 
@@ -103,7 +103,8 @@ def _clip(node: Node) -> tuple[Layer, ...]:
     numbers = [_literal(bound) for bound in bounds]
     if numbers[0] and numbers[1]:
         return (node.layer(Pointwise(f"clip(x0,{numbers[0]},{numbers[1]})"), node.inputs[:1]),)
-    program, inputs = [], [node.inputs[0]]
+    inputs = [node.inputs[0]]
+    program: list[str] = []
     for position, opcode in enumerate(("max", "min")):
         if not has[position]:
             continue

@@ -1,11 +1,14 @@
-"""Reductions, ArgMax, ArgMin, Softmax and LogSoftmax."""
+"""Reductions, ArgMax, ArgMin, Softmax, LogSoftmax and Hardmax."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from softneuro.graph import Layer
+from softneuro.importer.fallback import reference_op
 from softneuro.importer.node import Converter, Converters, Node
+from softneuro.ops.base import Op
 from softneuro.ops.reduce import ArgReduce, Reduce
 from softneuro.ops.shape import Shape
 from softneuro.ops.softmax import Softmax
@@ -48,29 +51,37 @@ def _arg_reduce(kind: Literal["max", "min"]) -> Converter:
 
 
 def _softmax(log: bool) -> Converter:
-    """Up to opset 12 all axes from ``axis`` on are one: flattened to a matrix unless there is only the last."""
-
     def convert(node: Node) -> tuple[Layer, ...]:
-        if node.opset >= 13:
-            return (node.layer(Softmax(int(node.get("axis", -1)), log)),)
-        axis, rank = int(node.get("axis", 1)), node.rank(0)
-        if axis == -1 or (rank is not None and axis == rank - 1):
-            return (node.layer(Softmax(-1, log)),)
-        matrix, rows, shape = node.tensor("matrix"), node.tensor("rows"), node.tensor("shape")
-        return (
-            node.layer(Flatten(axis), node.inputs, (matrix,)),
-            node.layer(Softmax(-1, log), (matrix,), (rows,)),
-            node.layer(Shape(), node.inputs, (shape,)),
-            node.layer(Reshape(allowzero=True), (rows, shape)),
-        )
+        return _over_axis(node, lambda axis: Softmax(axis, log))
 
     return convert
+
+
+def _hardmax(node: Node) -> tuple[Layer, ...]:
+    return _over_axis(node, lambda axis: reference_op("Hardmax", 13, axis=axis))
+
+
+def _over_axis(node: Node, op: Callable[[int], Op]) -> tuple[Layer, ...]:
+    """An op along one axis. Up to opset 12 all axes from ``axis`` on are one, in a matrix unless it is only the last."""
+    if node.opset >= 13:
+        return (node.layer(op(int(node.get("axis", -1)))),)
+    axis, rank = int(node.get("axis", 1)), node.rank(0)
+    if axis == -1 or (rank is not None and axis == rank - 1):
+        return (node.layer(op(-1)),)
+    matrix, rows, shape = node.tensor("matrix"), node.tensor("rows"), node.tensor("shape")
+    return (
+        node.layer(Flatten(axis), node.inputs, (matrix,)),
+        node.layer(op(-1), (matrix,), (rows,)),
+        node.layer(Shape(), node.inputs, (shape,)),
+        node.layer(Reshape(allowzero=True), (rows, shape)),
+    )
 
 
 CONVERTERS: Converters = {
     **dict.fromkeys(_KINDS, _reduce),
     "ArgMax": _arg_reduce("max"),
     "ArgMin": _arg_reduce("min"),
+    "Hardmax": _hardmax,
     "Softmax": _softmax(log=False),
     "LogSoftmax": _softmax(log=True),
 }

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from softneuro.importer import control, conv, matmul, movement, norm, pointwise, pool, reduce, resize, shape, view
+from softneuro.importer import (
+    control,
+    conv,
+    conv_transpose,
+    matmul,
+    movement,
+    norm,
+    pointwise,
+    pool,
+    recurrent,
+    reduce,
+    resize,
+    shape,
+    view,
+)
 from softneuro.importer.node import Converter, Converters
 
 __all__ = ["CONVERTERS", "TAKES_ANY_ELEMENT"]
@@ -13,8 +27,10 @@ _FAMILIES: Mapping[str, tuple[Converters, ...]] = {
     "": (
         pointwise.CONVERTERS,
         conv.CONVERTERS,
+        conv_transpose.CONVERTERS,
         matmul.CONVERTERS,
         pool.CONVERTERS,
+        recurrent.CONVERTERS,
         reduce.CONVERTERS,
         norm.CONVERTERS,
         movement.CONVERTERS,
@@ -33,5 +49,5 @@ CONVERTERS: Mapping[tuple[str, str], Converter] = {
     for op_type, converter in family.items()
 }
 
-TAKES_ANY_ELEMENT = {"Constant", "Identity", "If", "Loop", "Scan"}
+TAKES_ANY_ELEMENT = {"Constant", "Identity", "If", "Loop", "Optional", "Scan"}
 """Operators that our layers run even on elements numpy has no type for, because they only pass them on."""

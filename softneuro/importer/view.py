@@ -6,6 +6,7 @@ import numpy as np
 
 from softneuro.graph import Layer
 from softneuro.importer.node import Converter, Converters, Node
+from softneuro.ops.absent import Absent
 from softneuro.ops.view import Flatten, Identity, Reshape, Squeeze, Unsqueeze
 
 __all__ = ["CONVERTERS"]
@@ -51,6 +52,11 @@ def _dropout(node: Node) -> tuple[Layer, ...] | None:
     return (node.layer(Identity(), node.inputs[:1], node.outputs[:1]),)
 
 
+def _optional(node: Node) -> tuple[Layer, ...]:
+    """An optional is its value, or None."""
+    return (node.layer(Identity() if node.has(0) else Absent()),)
+
+
 CONVERTERS: Converters = {
     "Reshape": _reshape,
     "Flatten": _flatten,
@@ -58,4 +64,5 @@ CONVERTERS: Converters = {
     "Unsqueeze": _axes_form(Unsqueeze),
     "Identity": _identity,
     "Dropout": _dropout,
+    "Optional": _optional,
 }

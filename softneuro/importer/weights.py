@@ -37,7 +37,7 @@ class Weights:
             raise ModelError(f"tensor {tensor.name!r}: {_first_line(error)}") from error
 
     def dense(self, sparse: onnx.SparseTensorProto) -> Array:
-        """The sparse tensor with its zeros. Indices are positions in row-major order, or one row of axis indices each."""
+        """The sparse tensor with its zeros. Indices are row-major positions, or one row of axis indices each."""
         name, shape = sparse.values.name, tuple(sparse.dims)
         values, indices = self.array(sparse.values), self.array(sparse.indices)
         needed = math.prod(shape) * values.dtype.itemsize
@@ -64,7 +64,7 @@ class Weights:
         size = file.stat().st_size
         if length != needed or dtype.hasobject:
             raise ModelError(
-                f"tensor {tensor.name!r}: found {length} bytes of external data, needed {needed} for shape {tuple(tensor.dims)}"
+                f"tensor {tensor.name!r} of shape {tuple(tensor.dims)}: found {length} bytes of external data, needed {needed}"
             )
         if offset + length > size:
             raise ModelError(f"tensor {tensor.name!r}: file {file.name!r} has {size} bytes, needed {offset + length}")

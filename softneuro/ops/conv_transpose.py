@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ __all__ = ["ConvTranspose"]
 
 @dataclass(frozen=True)
 class ConvTranspose(Op):
-    """Spreads each element of x (n, c, *spatial) over a window by weights (c, k / groups, *kernel), as ONNX's ConvTranspose.
+    """Spreads each element of x (n, c, *spatial) over a window of weights (c, k / groups, *kernel), as in ONNX.
 
     Inputs: x, weights, bias (k) when ``bias``, residual when the epilogue has one.
     Input position i of an axis reaches output positions ``i * stride + tap * dilation - pad``. pads: how much is cut
@@ -65,14 +65,16 @@ class ConvTranspose(Op):
         y = np.zeros((x.shape[0], filters * self.groups, *full), x.dtype)
         for g, taps in itertools.product(range(self.groups), itertools.product(*map(range, w.shape[2:]))):
             part = x[:, g * channels : (g + 1) * channels]
-            weights = w[(slice(g * channels, (g + 1) * channels), slice(None), *taps)]
+            tap: tuple[Any, ...] = (..., *taps)
+            weights = w[g * channels : (g + 1) * channels][tap]
             starts = [tap * dilation for tap, dilation in zip(taps, self.dilations, strict=True)]
-            window = tuple(slice(start, start + (size - 1) * stride + 1, stride)
-                           for start, size, stride in zip(starts, sizes, self.strides, strict=True))
-            y[(slice(None), slice(g * filters, (g + 1) * filters), *window)] += np.moveaxis(
-                np.tensordot(part, weights, axes=((1,), (0,))), -1, 1)
-        kept = tuple(slice(self.pads[axis], full[axis] - self.pads[axis + spatial]) for axis in range(spatial))
-        y = y[(slice(None), slice(None), *kept)]
+            window: tuple[Any, ...] = (..., *(slice(start, start + (size - 1) * stride + 1, stride)
+                                              for start, size, stride in zip(starts, sizes, self.strides, strict=True)))
+            own = y[:, g * filters : (g + 1) * filters]
+            own[window] += np.moveaxis(np.tensordot(part, weights, axes=((1,), (0,))), -1, 1)
+        kept: tuple[Any, ...] = (..., *(slice(self.pads[axis], full[axis] - self.pads[axis + spatial])
+                                        for axis in range(spatial)))
+        y = y[kept]
         position = 2
         if self.bias:
             bias = inputs[2]

@@ -73,7 +73,7 @@ class Pad(Op):
         for axis, size in enumerate(shape):
             before, after = self.pads[axis], self.pads[axis + len(shape)]
             if size + before + after < 0:
-                raise InputError(f"found pads {before} and {after} on axis {axis}, needed to leave some of its {size} elements")
+                raise InputError(f"found pads {before} and {after}, needed to crop at most the {size} of axis {axis}")
             if size == 0 and self.mode != "constant" and before + after > 0:
                 raise InputError(f"found an empty axis {axis}, needed elements to pad it with in mode {self.mode}")
             found.append(source_indices(size, before, after, self.mode))

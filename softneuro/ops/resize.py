@@ -22,7 +22,8 @@ from softneuro.types import Array, Shape, TensorType
 __all__ = ["AxisTaps", "Resize"]
 
 _MODES = ("nearest", "linear", "cubic")
-_COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize")
+_COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+                "tf_crop_and_resize")
 _NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _POLICIES = ("stretch", "not_larger", "not_smaller")
 
@@ -83,7 +84,8 @@ class Resize(Op):
             raise InputError(f"found scales {scales or ()} and sizes {sizes or ()}, needed exactly one of them")
         if len(scales or sizes or ()) != len(axes):
             raise InputError(f"found {scales or sizes}, needed one number for each of the axes {axes}")
-        new_sizes, new_scales = _by_scales(x.shape, axes, scales) if scales else self._by_sizes(x.shape, axes, sizes or ())
+        new_sizes, new_scales = (
+            _by_scales(x.shape, axes, scales) if scales else self._by_sizes(x.shape, axes, sizes or ()))
         bound = replace(self, axes=None, policy="stretch", sizes=new_sizes, scales=new_scales, roi=None)
         if self.coordinates == "tf_crop_and_resize":
             bound = replace(bound, roi=_full_roi(x.rank, axes, roi))
@@ -172,8 +174,8 @@ class Resize(Op):
         if self.coordinates == "tf_crop_and_resize":
             assert self.roi is not None
             start, end = self.roi[axis], self.roi[axis + len(self.sizes)]
-            slope = y * (end - start) * (size - 1) / (length - 1) if length != 1 else y * 0.0 + (end - start) * (size - 1) / 2
-            return slope + start * (size - 1)
+            extent = (end - start) * (size - 1)
+            return start * (size - 1) + (y * 0.0 + extent / 2 if length == 1 else y * extent / (length - 1))
         if self.coordinates == "pytorch_half_pixel" and length == 1:
             return y * 0.0 - 0.5
         shift = 0.0

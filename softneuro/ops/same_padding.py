@@ -19,7 +19,7 @@ __all__ = ["SameConv", "SamePool", "same_pads"]
 def same_pads(
     sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], *, upper: bool
 ) -> tuple[int, ...]:
-    """Pads (beginnings, then ends) that give ceil(size / stride) positions; an odd one goes to the end when ``upper``."""
+    """Pads (beginnings, then ends) for ceil(size / stride) positions; an odd one goes to the end when ``upper``."""
     totals = []
     for size, taps, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
         positions = -(-size // stride)

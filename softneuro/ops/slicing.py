@@ -29,9 +29,9 @@ class Concat(Op):
         first = parts[0]
         axis = normal_axis(self.axis, first.rank)
         for part in parts[1:]:
-            fits = part.rank == first.rank and part.dtype is first.dtype
-            if not fits or any(i != axis and a != b for i, (a, b) in enumerate(zip(part.shape, first.shape, strict=True))):
-                raise InputError(f"found {part} beside {first}, needed the same data type and sizes except on axis {axis}")
+            others = [shape[:axis] + shape[axis + 1 :] for shape in (part.shape, first.shape)]
+            if part.rank != first.rank or part.dtype is not first.dtype or others[0] != others[1]:
+                raise InputError(f"found {part} beside {first}, needed the same but for the size of axis {axis}")
         total = sum(part.shape[axis] for part in parts)
         return (TensorType(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :])),)
 
@@ -47,7 +47,7 @@ def even_sizes(total: int, parts: int) -> tuple[int, ...]:
     size = -(-total // parts)
     last = total - size * (parts - 1)
     if last < 0:
-        raise InputError(f"found {total} elements to split in {parts} parts of {size}, needed at least {size * (parts - 1)}")
+        raise InputError(f"found {total} elements for {parts} parts of {size}, needed at least {size * (parts - 1)}")
     return (size,) * (parts - 1) + (last,)
 
 
@@ -78,7 +78,7 @@ class Split(Op):
         x = tensor(types, 0, "tensor")
         axis = normal_axis(self.axis, x.rank)
         if self.sizes is None or sum(self.sizes) != x.shape[axis] or min(self.sizes, default=0) < 0:
-            raise InputError(f"found split sizes {self.sizes}, needed sizes that add up to the {x.shape[axis]} elements of axis {axis}")
+            raise InputError(f"found split sizes {self.sizes}, needed {x.shape[axis]} elements of axis {axis} in all")
         return tuple(TensorType(x.dtype, (*x.shape[:axis], s, *x.shape[axis + 1 :])) for s in self.sizes)
 
     def reference(self, inputs: Values) -> tuple[Array, ...]:
@@ -99,11 +99,12 @@ class StridedSlice(Op):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = tensor(types, 0, "tensor")
         if not x.rank == len(self.starts) == len(self.steps) == len(self.sizes):
-            raise InputError(f"found starts {self.starts}, steps {self.steps}, sizes {self.sizes}, needed {x.rank} of each for {x}")
+            found = f"starts {self.starts}, steps {self.steps}, sizes {self.sizes}"
+            raise InputError(f"found {found}, needed {x.rank} of each for {x}")
         for axis, (start, step, size) in enumerate(zip(self.starts, self.steps, self.sizes, strict=True)):
             last = start + (size - 1) * step
             if size < 0 or (size and not (0 <= start < x.shape[axis] and 0 <= last < x.shape[axis])):
-                raise InputError(f"found elements {start} to {last} of axis {axis}, needed them inside its {x.shape[axis]}")
+                raise InputError(f"found elements {start} to {last}, needed them in the {x.shape[axis]} of axis {axis}")
         return (TensorType(x.dtype, self.sizes),)
 
     def reference(self, inputs: Values) -> tuple[Array, ...]:
@@ -130,7 +131,8 @@ class Slice(Op):
         axes = tuple(range(len(starts))) if axes is None else axes
         steps = (1,) * len(starts) if steps is None else steps
         if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
-            raise InputError(f"found starts {starts}, ends {ends}, axes {axes}, steps {steps}, needed as many of each and no step of 0")
+            found = f"starts {starts}, ends {ends}, axes {axes}, steps {steps}"
+            raise InputError(f"found {found}, needed as many of each and no step of 0")
         return Bound(_strided_slice(x, starts, ends, axes, steps), (0,))
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from softneuro.ops.absent import Absent
 from softneuro.ops.adapt import Adapt
 from softneuro.ops.base import Op
 from softneuro.ops.conv import Conv
 from softneuro.ops.conv_transpose import ConvTranspose
 from softneuro.ops.gather import Gather
+from softneuro.ops.gather_elements import GatherElements
 from softneuro.ops.matmul import MatMul
 from softneuro.ops.movement import BroadcastTo, DepthToSpace, Expand, SpaceToDepth, Tile, Transpose
 from softneuro.ops.norm import BatchNorm, InstanceNorm, LayerNorm
@@ -16,6 +18,7 @@ from softneuro.ops.onnx_op import OnnxOp
 from softneuro.ops.padding import Pad
 from softneuro.ops.pointwise import Pointwise
 from softneuro.ops.pool import GlobalPool, Pool
+from softneuro.ops.recurrent import Recurrent
 from softneuro.ops.reduce import ArgReduce, Reduce
 from softneuro.ops.resize import Resize
 from softneuro.ops.same_padding import SameConv, SamePool
@@ -37,11 +40,12 @@ OPS: Mapping[str, type[Op]] = {
         Reduce, ArgReduce,
         LayerNorm, BatchNorm, InstanceNorm,
         Transpose, DepthToSpace, SpaceToDepth, BroadcastTo, Expand, Tile,
-        Concat, Split, Slice, StridedSlice, Pad, Gather, Resize,
+        Concat, Split, Slice, StridedSlice, Pad, Gather, GatherElements, Resize,
         SameConv, SamePool,
+        Recurrent,
         View, Reshape, Flatten, Squeeze, Unsqueeze, Identity,
         Constant, Shape, Size, Fill, ConstantOfShape, Range,
-        OnnxOp,
+        OnnxOp, Absent,
         Adapt,
     )
 }

@@ -87,7 +87,7 @@ class Reshape(_ViewForm):
 
 @dataclass(frozen=True)
 class Flatten(_ViewForm):
-    """A matrix: the axes before ``axis`` (0 to rank, or negative) become its rows, the others its columns. Inputs: x."""
+    """A matrix: axes before ``axis`` (0 to rank, or negative) become its rows, the others its columns. Inputs: x."""
 
     name: ClassVar[str] = "flatten"
     axis: int = 1

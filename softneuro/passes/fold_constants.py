@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from softneuro.control import Call, If, Loop, Scan
 from softneuro.errors import SoftneuroError
 from softneuro.graph import Graph, Layer
 from softneuro.ops.base import Op
@@ -18,6 +19,7 @@ from softneuro.types import Array, TensorType
 
 __all__ = ["fold_constants"]
 
+_OPAQUE = (OnnxOp, Call, If, Loop, Scan)
 _FREE_BYTES = 1 << 20  # a result up to this size is always kept
 _GROWTH = 4  # above, a result may be this many times as large as what it is computed from
 
@@ -25,7 +27,8 @@ _GROWTH = 4  # above, a result may be this many times as large as what it is com
 def fold_constants(graph: Graph) -> Graph:
     """Compute what does not depend on the run, unless the result is much larger than its inputs.
 
-    `OnnxOp` layers are left alone: they may draw random numbers, or be the dequantisation of stored weights.
+    `OnnxOp` layers are left alone: they may draw random numbers, or be the dequantisation of stored weights. So are
+    layers that hold graphs, which may hold such layers.
     """
     return sweep(graph, _fold)
 
@@ -33,7 +36,7 @@ def fold_constants(graph: Graph) -> Graph:
 def _fold(draft: Draft, layer: Layer) -> Outcome:
     values = {name: draft.constant(name) for name in layer.inputs if name}
     constants = {name: value for name, value in values.items() if value is not None}
-    if len(constants) != len(values) or isinstance(layer.op, OnnxOp):
+    if len(constants) != len(values) or isinstance(layer.op, _OPAQUE):
         return False
     try:
         size = _result_bytes(layer, constants)

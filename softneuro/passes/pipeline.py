@@ -16,7 +16,9 @@ from softneuro.passes.affine_into_producer import affine_into_producer
 from softneuro.passes.bind_parameters import bind_parameters
 from softneuro.passes.cheaper_instructions import cheaper_instructions
 from softneuro.passes.fold_constants import fold_constants
+from softneuro.passes.global_pool import reduction_to_global_pool
 from softneuro.passes.inline_branch import inline_branch
+from softneuro.passes.join_inputs import join_inputs
 from softneuro.passes.literals import write_literals
 from softneuro.passes.matmul_transpose import matmul_transpose
 from softneuro.passes.movement_chain import movement_chain
@@ -30,7 +32,7 @@ from softneuro.passes.spelled_activations import spelled_activations
 from softneuro.passes.spelled_layer_norm import spelled_layer_norm
 from softneuro.passes.spelled_softmax import spelled_softmax
 from softneuro.specialise import default_shapes, specialise
-from softneuro.types import TensorType
+from softneuro.types import Shape, TensorType
 
 __all__ = ["PIPELINE", "Pass", "optimise"]
 
@@ -52,11 +54,13 @@ PIPELINE: tuple[Pass, ...] = (
     bind_parameters,
     write_literals,
     remove_noops,
-    share_layers,
     movement_chain,
+    share_layers,
+    join_inputs,  # after the passes above, which make inputs equal
     spelled_activations,  # before affine passes, which would take its additions apart
     spelled_softmax,
     spelled_layer_norm,
+    reduction_to_global_pool,  # after spelled_layer_norm, which looks for means
     affine_into_producer,
     affine_chain,
     pad_into_window,
@@ -83,7 +87,7 @@ def optimise(graph: Graph, hints: Mapping[str, TensorType] | None = None) -> Gra
     """
     static = is_static(graph)
     if static:
-        current = specialise(graph, default_shapes(graph))
+        current = specialise(graph, default_shapes(graph, {}))
     else:
         current = replace(graph, types=_generic_types(graph, hints or {}))
     for step in PIPELINE:
@@ -102,12 +106,12 @@ def _generic_types(graph: Graph, hints: Mapping[str, TensorType]) -> Mapping[str
 
     The given hints when the model refuses such shapes.
     """
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name, declared in graph.inputs.items():
-        known = hints[name].shape if name in hints else default_shapes(graph)[name]
-        fixed = declared.shape or (None,) * len(known)
+    known = default_shapes(graph, {name: hints[name].shape for name in graph.inputs if name in hints})
+    shapes: dict[str, Shape] = {}
+    for name, sizes in known.items():
+        declared = graph.inputs[name].shape or (None,) * len(sizes)
         shapes[name] = tuple(
-            size if isinstance(dim, int) else max(size, 2) for size, dim in zip(known, fixed, strict=True)
+            size if isinstance(dim, int) else max(size, 2) for size, dim in zip(sizes, declared, strict=True)
         )
     try:
         return specialise(graph, shapes).types

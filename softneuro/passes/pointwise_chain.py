@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from softneuro.graph import Graph, Layer
-from softneuro.ops.pointwise import Pointwise, inline, parse_program, renumber
+from softneuro.ops.pointwise import Pointwise, inline, parse_program
+from softneuro.passes.join_inputs import joined_inputs
 from softneuro.passes.rewrite import Draft, Outcome, sweep
 from softneuro.types import DType
 
@@ -30,9 +29,6 @@ def pointwise_chain(graph: Graph) -> Graph:
 def _merge(draft: Draft, layer: Layer) -> Outcome:
     if not isinstance(layer.op, Pointwise):
         return False
-    if len(set(layer.inputs)) < len(layer.inputs):
-        draft.replace(layer, _read_each_once(layer, layer.op.program))
-        return True
     refusal: Outcome = False
     for position, name in enumerate(layer.inputs):
         maker = draft.fusible(name)
@@ -46,17 +42,10 @@ def _merge(draft: Draft, layer: Layer) -> Outcome:
     return refusal
 
 
-def _read_each_once(layer: Layer, program: str) -> Layer:
-    """The layer with every tensor once among its inputs."""
-    names = list(dict.fromkeys(layer.inputs))
-    positions = [names.index(name) for name in layer.inputs]
-    return replace(layer, op=Pointwise(renumber(program, positions)), inputs=tuple(names))
-
-
 def _merged(outer: Layer, program: str, position: int, inner: Layer, inner_program: str) -> Layer:
     inputs = (*outer.inputs[:position], *inner.inputs, *outer.inputs[position + 1 :])
     text = inline(program, position, inner_program)
-    return _read_each_once(Layer(outer.name, Pointwise(text), inputs, outer.outputs), text)
+    return joined_inputs(Layer(outer.name, Pointwise(text), inputs, outer.outputs), text)
 
 
 def _refusal(draft: Draft, outer: Layer, inner: str, merged: Layer) -> str:

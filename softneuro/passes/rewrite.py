@@ -192,6 +192,7 @@ class Draft:
         self._leave(layer)
         self._rename_readers(source, output)
         self.replace(maker, replace(maker, outputs=tuple(output if o == source else o for o in maker.outputs)))
+        self._collect(layer)
         return True
 
     def read_instead(self, layer: Layer, output: str, source: str) -> None:

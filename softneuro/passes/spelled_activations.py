@@ -62,7 +62,7 @@ def _respell(draft: Draft, layer: Layer) -> Outcome:
         found = _named_activation(expression)
         if found is not None:
             program, source = found
-            if layer.op.program != program:
+            if (layer.op.program, layer.inputs) != (program, (source,)):
                 draft.replace(layer, replace(layer, op=Pointwise(program), inputs=(source,)))
                 return True
     return False

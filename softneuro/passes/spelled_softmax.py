@@ -30,7 +30,7 @@ def _respell(draft: Draft, layer: Layer) -> Outcome:
                 return False
         case _:
             return False
-    for depth in (1, 2, 3):
+    for depth in (3, 2, 1):  # the longer form first: the shorter one is its beginning
         source = _exponent(expand(draft, exponential, depth), axes)
         if source is not None:
             draft.replace(layer, Layer(layer.name, Softmax(int(axes[0])), (source,), layer.outputs))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from softneuro.control import CONTROL_OPS, BodyOp
 from softneuro.errors import PlanError
 from softneuro.graph import Graph, GraphInput, Layer
 from softneuro.ops.base import Op
@@ -30,10 +31,10 @@ def encode_graph(graph: Graph, store: Store) -> dict[str, Any]:
 
 
 def _encode_op(op: Op, store: Store) -> Any:
-    bodies = op.bodies()
-    if not bodies:
+    if not isinstance(op, BodyOp):
         return format_op(op)
-    return {"op": op.name, "fields": op.body_fields(), "bodies": {k: encode_graph(g, store) for k, g in bodies.items()}}
+    bodies = {name: encode_graph(graph, store) for name, graph in op.bodies().items()}
+    return {"op": op.name, "fields": op.body_fields(), "bodies": bodies}
 
 
 def decode_graph(data: Any, fetch: Fetch) -> Graph:
@@ -67,7 +68,5 @@ def _dim(value: Any) -> int | str | None:
 def _decode_op(data: Any, fetch: Fetch) -> Op:
     if isinstance(data, str):
         return parse_op(data)
-    from softneuro.control import CONTROL_OPS
-
     bodies: Mapping[str, Graph] = {k: decode_graph(g, fetch) for k, g in data["bodies"].items()}
     return CONTROL_OPS[data["op"]].from_bodies(data["fields"], bodies)

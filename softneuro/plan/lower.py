@@ -42,7 +42,7 @@ def _in_memory(type_: TensorType) -> bool:
 class _Lowering:
     """The program under construction."""
 
-    def __init__(self, graph: Graph, choices: Mapping[str, Choice], target: Target, threads: int, pack: Pack) -> None:
+    def __init__(self, graph: Graph, choices: Mapping[str, Choice], target: Target, threads: int, pack: Pack | None) -> None:
         self.graph, self.choices, self.target, self.threads, self.pack = graph, choices, target, threads, pack
         self.steps: list[NativeStep | HostStep] = []
         self.buffers: list[Buffer] = []
@@ -143,7 +143,8 @@ class _Lowering:
                 Stored(self.new_buffer(BufferKind.ARENA, type_.nbytes), type_, format_)
                 for type_, format_ in zip(problem.outputs, choice.signature.outputs, strict=True)
             ]
-            packed = [self.constant_buffer(a) for a in self.pack(label, problem, routine, choice.schedule, constants)]
+            arrays = self.pack(label, problem, routine, choice.schedule, constants) if self.pack else ()
+            packed = [self.constant_buffer(a) for a in arrays]
             areas = {
                 Area.INPUT: [s.buffer if s else -1 for s in sources],
                 Area.OUTPUT: [s.buffer for s in results],
@@ -162,10 +163,10 @@ class _Lowering:
     def _launch(self, label: str, built: Built, areas: Mapping[Area, Sequence[int]]) -> None:
         begin = len(self.steps)
         for launch in built.launches:
-            words: list[Word] = [
-                (areas[w.area][w.index], w.offset) if isinstance(w, Address) else w for w in launch.words
-            ]
-            self.steps.append(NativeStep(label, launch.kernel, tuple(words)))
+            words: tuple[Word, ...] = ()
+            if self.pack is not None:
+                words = tuple((areas[w.area][w.index], w.offset) if isinstance(w, Address) else w for w in launch.words)
+            self.steps.append(NativeStep(label, launch.kernel, words))
         for buffers in areas.values():
             for buffer in buffers:
                 if buffer >= 0:
@@ -254,11 +255,12 @@ def lower_candidate(problem: Problem, choice: Choice, constants: Mapping[int, Ar
     return Program(tuple(lowering.steps), tuple(lowering.buffers), inputs, results, {}, tuple(lowering.placed))
 
 
-def lower(graph: Graph, choices: Mapping[str, Choice], target: Target, threads: int, pack: Pack) -> Program:
+def lower(graph: Graph, choices: Mapping[str, Choice], target: Target, threads: int, pack: Pack | None) -> Program:
     """The program of a specialised graph.
 
     Layers whose choice is missing or does not fit get their default; conversions between formats are inserted
-    once for each tensor and format.
+    once for each tensor and format. Without ``pack`` the program is an outline: what would run, without weights
+    and arguments.
     """
     lowering = _Lowering(graph, choices, target, threads, pack)
     for name in graph.inputs:

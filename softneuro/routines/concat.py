@@ -22,7 +22,8 @@ def _build_concat(problem: Problem, signature: Signature, schedule: Schedule, ta
     copies, place = Copies(target), 0
     for index in range(len(problem.inputs)):
         part = problem.input(index)
-        copies.add(y.dtype.itemsize, part.shape, source(index), byte_strides(part, layout), target_of(0, place), strides)
+        copies.add(part.dtype.itemsize, part.shape, source(index), byte_strides(part, layout), target_of(0, place),
+                   strides)
         place += part.shape[axis] * strides[axis]
     return copies.built()
 
@@ -34,7 +35,8 @@ def _build_split(problem: Problem, signature: Signature, schedule: Schedule, tar
     axis = normal_axis(cast(Split, problem.op).axis, x.rank)
     copies, place = Copies(target), 0
     for index, part in enumerate(problem.outputs):
-        copies.add(x.dtype.itemsize, part.shape, source(0, place), strides, target_of(index), byte_strides(part, layout))
+        copies.add(part.dtype.itemsize, part.shape, source(0, place), strides, target_of(index),
+                   byte_strides(part, layout))
         place += part.shape[axis] * strides[axis]
     return copies.built()
 

@@ -36,7 +36,7 @@ def reject_depthwise(problem: Problem) -> str | None:
     if len(op.strides) != 2:
         return f"found {len(op.strides)} spatial axes, needed 2"
     if op.groups != x.shape[1] or w.shape[0] != x.shape[1]:
-        return f"found {op.groups} groups of {x.shape[1]} channels and {w.shape[0]} filters, needed one each per channel"
+        return f"found {op.groups} groups, {w.shape[0]} filters and {x.shape[1]} channels, needed as many of each"
     if not problem.constant[1] or (op.bias and not problem.constant[2]):
         return "found weights that are computed at run time, needed constants"
     if math.prod(w.shape[2:]) > _LARGEST_KERNEL:

@@ -32,7 +32,7 @@ from softneuro.routines.routine import (
 )
 from softneuro.types import Array, DType, Format, Layout
 
-__all__ = ["CONV_DIRECT_F32_CHF"]
+__all__ = ["CONV_DIRECT_F32_CHF", "filter_tiles_of", "pixel_tiles"]
 
 _CHF = Format(DType.F32, Layout.CHF)
 _VECTORS = (3, 4, 2, 7, 5, 1)
@@ -63,11 +63,11 @@ def _signatures(problem: Problem) -> tuple[Signature, ...]:
     return (Signature(tuple(inputs), (_CHF,)),)
 
 
-def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
-    """Tiles that fit the registers, least idle lanes first, filters balanced; the first also with its loops exchanged."""
-    geometry = _geometry(problem)
-    filters = geometry.filters
-    columns = geometry.out_width * (geometry.out_height if _in_place(geometry) else 1)
+def pixel_tiles(target: Target, filters: int, columns: int) -> tuple[Schedule, ...]:
+    """Tiles that fit the registers, least idle lanes first; the first also with its loops exchanged.
+
+    filters: of a group; columns: output pixels that lie side by side.
+    """
     vectors = math.ceil(columns / target.f32_lanes)
     found: list[dict[str, int]] = []
     for nv in sorted(_VECTORS, key=lambda nv: math.ceil(vectors / nv) * nv):
@@ -75,6 +75,12 @@ def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
         if most >= 1 and len(found) < _TILES:
             found.append({"kt": math.ceil(filters / math.ceil(filters / most)), "nv": nv, "weights_first": 0})
     return (*found, {**found[0], "weights_first": 1})
+
+
+def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
+    geometry = _geometry(problem)
+    columns = geometry.out_width * (geometry.out_height if _in_place(geometry) else 1)
+    return pixel_tiles(target, geometry.filters, columns)
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ def _padded(g: _Geometry, span: int) -> tuple[int, int, int] | None:
     return rows, pitch, 4 * rows * pitch * g.stride[1]
 
 
-def _tiles_of(values: Array, groups: int, kt: int) -> Array:
+def filter_tiles_of(values: Array, groups: int, kt: int) -> Array:
     """(groups * filters, steps) as [group][filter tile][step][kt], the last tile filled with zeros."""
     filters, steps = values.shape[0] // groups, values.shape[1]
     tiles = math.ceil(filters / kt)
@@ -143,8 +149,8 @@ def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence
     if bias is None:
         bias = np.zeros(weights.shape[0], np.float32)
     kt = schedule["kt"]
-    return (_tiles_of(weights.reshape(weights.shape[0], -1), op.groups, kt),
-            _tiles_of(bias.reshape(-1, 1), op.groups, kt))
+    return (filter_tiles_of(weights.reshape(weights.shape[0], -1), op.groups, kt),
+            filter_tiles_of(bias.reshape(-1, 1), op.groups, kt))
 
 
 def _offsets(g: _Geometry, pitch: int, plane: int) -> Array:

@@ -1,7 +1,8 @@
 """Transposed convolution of any rank as one ordinary convolution for each phase of the strides, channels last, float32.
 
 Output positions with the same remainder modulo the stride are reached by the same taps, so each such *phase* is an
-indirect GEMM over a part of the kernel, and no zeros between input pixels are ever multiplied.
+indirect GEMM over a part of the kernel, and no zeros between input pixels are ever multiplied. Where windows do not
+overlap along the last axis, all its phases are one phase with more filters, since its outputs lie side by side.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -61,18 +62,44 @@ def _signatures(problem: Problem) -> tuple[Signature, ...]:
 
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
-    """Tiles that fit the registers; row counts are balanced so that the last tile of a line is nearly full."""
-    op = cast(ConvTranspose, problem.op)
-    pixels = max(1, math.ceil(problem.outputs[0].shape[-1] / op.strides[-1]))
-    vectors = math.ceil(problem.input(1).shape[1] / target.f32_lanes)
+    """Tiles that fit the registers, least idle lanes first; rows are balanced over a line."""
+    folded = _folded(problem)
+    pixels = max(1, math.ceil(folded.output[-1] / folded.op.strides[-1]))
+    vectors = math.ceil(folded.filters / target.f32_lanes)
     found: dict[tuple[int, int], Schedule] = {}
-    for nv in (2, 3, 4, 1):
+    for nv in sorted((2, 3, 4, 1), key=lambda nv: math.ceil(vectors / nv) * nv):
         most = (target.registers - nv - 1) // nv
         if nv > vectors or most < 1:
             continue
         mr = math.ceil(pixels / math.ceil(pixels / most))
         found.setdefault((mr, nv), {"mr": mr, "nv": nv})
     return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """A transposed convolution whose last axis may have become part of the filters.
+
+    fold: how many columns became one, 1 if the windows overlap. filters: of a group. output: (k, *spatial).
+    """
+
+    op: ConvTranspose
+    fold: int
+    filters: int
+    kernel: Shape
+    output: Shape
+
+
+def _folded(problem: Problem) -> _Folded:
+    op = cast(ConvTranspose, problem.op)
+    filters, *kernel = problem.input(1).shape[1:]
+    k, *spatial = problem.outputs[0].shape[1:]
+    stride, axes = op.strides[-1], len(op.strides)
+    apart = kernel[-1] == stride and op.dilations[-1] == 1 and op.output_padding[-1] == 0
+    if op.groups > 1 or not apart or op.pads[axes - 1] or op.pads[-1]:
+        return _Folded(op, 1, filters, tuple(kernel), (k, *spatial))
+    return _Folded(replace(op, strides=(*op.strides[:-1], 1)), stride, filters * stride, (*kernel[:-1], 1),
+                   (k * stride, *spatial[:-1], spatial[-1] // stride))
 
 
 @dataclass(frozen=True)
@@ -105,20 +132,23 @@ def _phases(op: ConvTranspose, kernel: Shape) -> tuple[_Phase, ...]:
 
 
 def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence[Array | None]) -> tuple[Array, ...]:
-    op = cast(ConvTranspose, problem.op)
+    folded = _folded(problem)
+    op, kernel, groups = folded.op, folded.kernel, folded.op.groups
     width = schedule["nv"] * target.f32_lanes
     weights = values[1]
     assert weights is not None
-    channels, filters, kernel = weights.shape[0] // op.groups, weights.shape[1], weights.shape[2:]
-    order = [int(np.ravel_multi_index(tap, kernel)) for phase in _phases(op, kernel) for tap in itertools.product(*phase.taps)]
-    grouped = weights.reshape(op.groups, channels, filters, -1)[..., order]
-    with_zero_tap = np.concatenate([grouped, np.zeros((*grouped.shape[:3], 1), np.float32)], axis=3)
-    like_conv = with_zero_tap.transpose(0, 2, 1, 3).reshape(op.groups * filters, channels, -1)
     bias = values[2] if op.bias else None
     if bias is None:
-        bias = np.zeros(op.groups * filters, np.float32)
-    return (panels_of(like_conv, op.groups, width), panels_of(bias.reshape(-1, 1), op.groups, width),
-            np.zeros(channels, np.float32))
+        bias = np.zeros(groups * weights.shape[1], np.float32)
+    if folded.fold > 1:
+        weights, bias = np.moveaxis(weights, -1, 1), np.tile(bias, folded.fold)
+    taps = [tap for phase in _phases(op, kernel) for tap in itertools.product(*phase.taps)]
+    order = [int(np.ravel_multi_index(tap, kernel)) for tap in taps]
+    grouped = weights.reshape(groups, weights.shape[0] // groups, folded.filters, -1)[..., order]
+    with_zero_tap = np.concatenate([grouped, np.zeros((*grouped.shape[:3], 1), np.float32)], axis=3)
+    like_conv = with_zero_tap.transpose(0, 2, 1, 3).reshape(groups * folded.filters, grouped.shape[1], -1)
+    return (panels_of(like_conv, groups, width), panels_of(bias.reshape(-1, 1), groups, width),
+            np.zeros(grouped.shape[1], np.float32))
 
 
 def _counts(phase: _Phase, op: ConvTranspose, sizes: Shape) -> Shape:
@@ -166,33 +196,34 @@ def _lines(op: ConvTranspose, phases: Sequence[_Phase], shape: Shape, output: Sh
         base = sum(min(shifts, default=0) * stride for shifts, stride in zip(phase.shifts, strides, strict=True))
         known: dict[tuple[tuple[bool, ...], ...], int] = {}
         for outer in itertools.product(*map(range, outer_counts)):
-            valid = tuple(tuple(0 <= q + shift < spatial[axis] for shift in phase.shifts[axis]) for axis, q in enumerate(outer))
+            valid = tuple(tuple(0 <= q + shift < spatial[axis] for shift in phase.shifts[axis])
+                          for axis, q in enumerate(outer))
             if valid not in known:
                 known[valid] = size
                 blocks.append(_line_offsets(phase, valid, pixels, tiles, mr, shape, base).reshape(-1))
                 size += blocks[-1].nbytes
             x_pixel = base + sum(q * stride for q, stride in zip(outer, strides, strict=False))
-            positions = (*(q * s + r for q, s, r in zip(outer, op.strides, phase.remainders, strict=False)), phase.remainders[-1])
-            y_pixel = int(np.ravel_multi_index(positions, sizes))
+            rows = [q * s + r for q, s, r in zip(outer, op.strides, phase.remainders, strict=False)]
+            y_pixel = int(np.ravel_multi_index((*rows, phase.remainders[-1]), sizes))
             lines.append((pixels, count, phase.first, known[valid], x_pixel * shape[0] * 4, y_pixel * output[0] * 4))
     return np.array(lines, np.int64).reshape(-1, 6), np.concatenate([*blocks, np.zeros(0, np.int32)])
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
-    op = cast(ConvTranspose, problem.op)
-    x, w, y = problem.input(0), problem.input(1), problem.outputs[0]
+    folded = _folded(problem)
+    op, output, filters = folded.op, folded.output, folded.filters
+    x = problem.input(0)
     mr, nv = schedule["mr"], schedule["nv"]
-    filters = w.shape[1]
-    if not y.size:
+    if not math.prod(output):
         return Built()
-    lines, offsets = _lines(op, _phases(op, w.shape[2:]), x.shape[1:], y.shape[1:], mr)
+    lines, offsets = _lines(op, _phases(op, folded.kernel), x.shape[1:], output, mr)
     residual = source(len(problem.inputs) - 1) if op.epilogue.residual else 0
     words = (
         source(0), target_of(0), packed(0), packed(1), table(0), packed(2), residual, table(1), len(lines),
-        math.ceil(math.ceil(y.shape[-1] / op.strides[-1]) / mr), w.shape[0] // op.groups, filters,
+        math.ceil(math.ceil(output[-1] / op.strides[-1]) / mr), x.shape[1] // op.groups, filters,
         math.ceil(filters / (nv * target.f32_lanes)), op.groups, x.shape[0],
-        4 * math.prod(x.shape[1:]), 4 * math.prod(y.shape[1:]), 4 * y.shape[1] * op.strides[-1],
-        math.prod(w.shape[2:]) + 1,
+        4 * math.prod(x.shape[1:]), 4 * math.prod(output), 4 * output[0] * op.strides[-1],
+        math.prod(folded.kernel) + 1,
     )  # fmt: skip
     kernel = KernelSpec.of("transpose_gemm", mr=mr, nv=nv, epilogue=str(op.epilogue))
     return Built(launches=(Launch(kernel, words),), tables=(offsets, lines))

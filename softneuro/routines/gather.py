@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from softneuro.codegen.bulk import ELEMENT_SIZES
+from softneuro.codegen.elements import ELEMENT_SIZES
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.axes import normal_axis

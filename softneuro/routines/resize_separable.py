@@ -54,15 +54,17 @@ def _changed(op: Resize, shape: tuple[int, ...]) -> list[tuple[int, AxisTaps]]:
     return sorted(kept, key=lambda pair: len(pair[1].positions) / shape[pair[0]])
 
 
-def _launch(taps: AxisTaps, before: int, size: int, after: int, words: tuple[Word, Word], index: int) -> tuple[Launch, tuple[Array, Array]]:
-    """One axis of ``size`` elements between axes of ``before`` and ``after`` elements in all."""
+def _launch(taps: AxisTaps, before: int, size: int, after: int, addresses: tuple[Word, ...]) -> Launch:
+    """One axis of ``size`` elements between axes of ``before`` and ``after`` elements in all.
+
+    addresses: source, destination, offsets and weights (see `tap_tables`).
+    """
     outputs, count = taps.positions.shape
-    addresses = (*words, table(index), table(index + 1))
-    tables = tap_tables(taps, 4 * after)
     if after == 1:
-        return Launch(KernelSpec.of("resample_line", pair=count == 2), (*addresses, before, 4 * size, outputs, count)), tables
+        kernel = KernelSpec.of("resample_line", pair=count == 2)
+        return Launch(kernel, (*addresses, before, 4 * size, outputs, count))
     kernel = KernelSpec.of("resample", pair=count == 2)
-    return Launch(kernel, (*addresses, before, 4 * size * after, outputs, after, count)), tables
+    return Launch(kernel, (*addresses, before, 4 * size * after, outputs, after, count))
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
@@ -75,7 +77,9 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     if not changed:
         return Built(alias=0)
     shape = list(physical_shape(x.shape, layout))
-    launches, tables, reserved = [], [], 0
+    launches: list[Launch] = []
+    tables: list[Array] = []
+    reserved = 0
     place: Word = source(0)
     for number, (axis, taps) in enumerate(changed):
         position = order.index(axis)
@@ -85,9 +89,9 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
         if number + 1 < len(changed):
             following = scratch(reserved)
             reserved += -(-4 * math.prod(shape) // 64) * 64
-        launch, pair = _launch(taps, before, size, after, (place, following), len(tables))
-        launches.append(launch)
-        tables += pair
+        addresses = (place, following, table(len(tables)), table(len(tables) + 1))
+        launches.append(_launch(taps, before, size, after, addresses))
+        tables += tap_tables(taps, 4 * after)
         place = following
     return Built(launches=tuple(launches), tables=tuple(tables), scratch=reserved)
 

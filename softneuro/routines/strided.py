@@ -11,17 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softneuro.codegen.bulk import ELEMENT_SIZES
+from softneuro.codegen.elements import AXIS_WORDS, ELEMENT_SIZES
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.problem import Problem
 from softneuro.routines.routine import Built, Launch, Signature, Word, table
-from softneuro.types import Array, Format, Layout, Shape, TensorType, physical_shape
+from softneuro.types import Array, DType, Format, Layout, Shape, TensorType, physical_shape
 
 __all__ = ["Copies", "byte_strides", "reject_unmovable", "row_major_signature",
            "same_layout_signatures", "unmoved"]
 
 _FEW = (2, 3, 4)
+_FEW_ROWS = 16
 _UNIT_COLUMNS = 256
 Strides = tuple[int, ...]
 
@@ -40,7 +41,7 @@ def byte_strides(type_: TensorType, layout: Layout) -> Strides:
 def reject_unmovable(problem: Problem, target: Target) -> str | None:
     """The reject of routines that only move elements."""
     for type_ in (*problem.inputs, *problem.outputs):
-        if type_ is not None and (type_.dtype in ("str", "other") or type_.dtype.itemsize not in ELEMENT_SIZES):
+        if type_ is not None and (type_.dtype in (DType.STR, DType.OTHER) or type_.dtype.itemsize not in ELEMENT_SIZES):
             return f"found {type_.dtype}, needed elements of 1, 2, 4 or 8 bytes"
     return None
 
@@ -111,20 +112,23 @@ class Copies:
             self._rows(axes[:-1], source, destination, inner.size * itemsize)
             return
         along = next((a for a in axes if a.source == itemsize), None)
-        if inner.destination == itemsize and along and along is not inner:
+        if inner.destination == itemsize and inner.source and along:
             rest = [a for a in axes[:-1] if a is not along]
             if self._interleaved(itemsize, rest, along, inner, source, destination):
                 return
             if min(along.size, inner.size) >= 4:
                 self._transposed(itemsize, rest, along, inner, source, destination)
                 return
-        self._launch(KernelSpec.of("copy_elements", size=itemsize), axes[:-1], source, destination,
-                     inner.size, inner.source, inner.destination)
+        apart = inner.source // itemsize if inner.destination == itemsize else 0
+        kernel = KernelSpec.of("copy_elements", size=itemsize, step=apart if apart in _FEW else 0)
+        self._launch(kernel, axes[:-1], source, destination, inner.size, inner.source, inner.destination)
 
     def _rows(self, axes: list[_Axis], source: Word, destination: Word, length: int) -> None:
         rows = axes[-1] if axes else _Axis(1, 0, 0)
-        self._launch(KernelSpec.of("copy_rows"), axes[:-1], source, destination, rows.size, rows.source,
-                     rows.destination, length)
+        if rows.size < _FEW_ROWS:
+            rows = max(axes, key=lambda axis: axis.size, default=rows)
+        self._launch(KernelSpec.of("copy_rows"), [a for a in axes if a is not rows], source, destination, rows.size,
+                     rows.source, rows.destination, length)
 
     def _interleaved(self, itemsize: int, rest: list[_Axis], along: _Axis, across: _Axis, source: Word,
                      destination: Word) -> bool:
@@ -133,9 +137,9 @@ class Copies:
         parts = along.size in _FEW and across.source == along.size * itemsize
         if not (joins or parts) or max(along.size, across.size) < 4:
             return False
-        streams, length, step = (across.size, along.size, across.source) if joins else (along.size, across.size, along.destination)
-        kernel = KernelSpec.of("interleave", size=itemsize, streams=streams, joins=joins)
-        self._launch(kernel, rest, source, destination, length, step)
+        few, many, step = (across, along, across.source) if joins else (along, across, along.destination)
+        kernel = KernelSpec.of("interleave", size=itemsize, streams=few.size, joins=joins)
+        self._launch(kernel, rest, source, destination, many.size, step)
         return True
 
     def _transposed(self, itemsize: int, rest: list[_Axis], along: _Axis, across: _Axis, source: Word,
@@ -147,8 +151,8 @@ class Copies:
                      min(across.size, _UNIT_COLUMNS))
 
     def _launch(self, kernel: KernelSpec, loops: list[_Axis], source: Word, destination: Word, *words: int) -> None:
-        rows = np.array([(a.size, a.source, a.destination) for a in loops], np.int64).reshape(-1, 3)
+        rows = np.array([(a.size, a.source, a.destination) for a in loops], np.int64).reshape(-1, AXIS_WORDS)
         index = len(self._tables)
-        self._tables.append(rows if len(rows) else np.zeros((1, 3), np.int64))
+        self._tables.append(rows if len(rows) else np.zeros((1, AXIS_WORDS), np.int64))
         count = math.prod(a.size for a in loops)
         self._launches.append(Launch(kernel, (source, destination, table(index), len(loops), count, *words)))

@@ -6,9 +6,14 @@ from softneuro.codegen.target import Target
 from softneuro.ops.view import View
 from softneuro.problem import Problem
 from softneuro.routines.routine import Built, Routine, Schedule, Signature
-from softneuro.types import Format, Layout, TensorType, physical_shape
+from softneuro.types import DType, Format, Layout, TensorType, physical_shape
 
 __all__ = ["VIEW_ALIAS_ANY"]
+
+
+def _reject(problem: Problem, target: Target) -> str | None:
+    dtype = problem.input(0).dtype
+    return f"found {dtype}, needed elements of a fixed size" if dtype in (DType.STR, DType.OTHER) else None
 
 
 def _formats(type_: TensorType) -> tuple[Format, ...]:
@@ -23,7 +28,8 @@ def _memory_order(type_: TensorType, layout: Layout) -> tuple[tuple[int, int], .
         numbers.append(step)
         step *= size
     merged: list[tuple[int, int]] = []
-    for size, number in zip(physical_shape(type_.shape, layout), physical_shape(tuple(reversed(numbers)), layout), strict=True):
+    sizes = physical_shape(type_.shape, layout)
+    for size, number in zip(sizes, physical_shape(tuple(reversed(numbers)), layout), strict=True):
         if size == 1:
             continue
         if merged and merged[-1][1] == size * number:
@@ -48,4 +54,4 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
 
 
 VIEW_ALIAS_ANY = Routine(
-    name="view.alias.any.both", op=View, reject=lambda problem, target: None, signatures=_signatures, build=_build)
+    name="view.alias.any.both", op=View, reject=_reject, signatures=_signatures, build=_build)

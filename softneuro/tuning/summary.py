@@ -25,7 +25,7 @@ class Summary:
 def summarise(plan: Plan) -> Summary:
     """Count what runs at the tuned shapes."""
     graph = specialise(plan.graph, plan.provenance.shapes)
-    program = lower(graph, plan.choices, targets.host(), plan.provenance.threads, lambda *_: ())
+    program = lower(graph, plan.choices, targets.host(), plan.provenance.threads, None)
     adapts = sum(1 for p in program.placed if p.name.startswith("adapt ") and len(p.steps))
     host = tuple(
         (step.layer.name, step.layer.op.name, plan.provenance.layer_ns.get(step.layer.name))

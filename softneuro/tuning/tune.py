@@ -62,15 +62,14 @@ def tune(model: str | Path | bytes | onnx.ModelProto, *, shapes: Mapping[str, Se
     Raises ModelError (the model cannot be read), UnsupportedOp, InputError (shapes or arguments do not fit),
     ProfileError.
     """
-    from softneuro.importer.model import import_model
     from softneuro.passes.pipeline import optimise
 
     if tuple(dtypes) != ("f32",):
         raise InputError(f"dtypes: found {','.join(dtypes)}, needed f32 (other data types are not there yet)")
     report = progress or (lambda _: None)
     report(Progress("import", 0, 1))
-    imported = import_model(model, shapes=shapes)
-    sizes = default_shapes(imported) | {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    imported = _import(model, shapes or {})
+    sizes = default_shapes(imported, shapes or {})
     hints = specialise(imported, sizes).types
     graph = optimise(imported, hints)
     concrete = specialise(graph, sizes)
@@ -83,6 +82,25 @@ def tune(model: str | Path | bytes | onnx.ModelProto, *, shapes: Mapping[str, Se
     if time_limit == 0:
         return Plan(graph, {}, provenance)
     return tuner.plan(Profile(tuner.target, profile), time_limit)
+
+
+def _import(model: str | Path | bytes | onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> Graph:
+    """The imported graph. Free dimensions stay free; a declared size is replaced only where ``shapes`` differs from it."""
+    from softneuro.importer.model import import_model
+
+    graph = import_model(model)
+    other = {
+        name: shape
+        for name, shape in shapes.items()
+        if name not in graph.inputs or not _fits(graph.inputs[name].shape, tuple(shape))
+    }
+    return import_model(model, shapes=other) if other else graph
+
+
+def _fits(declared: tuple[int | str | None, ...] | None, shape: Shape) -> bool:
+    return declared is None or (
+        len(declared) == len(shape) and all(not isinstance(d, int) or d == s for d, s in zip(declared, shape, strict=True))
+    )
 
 
 def _digest(model: object) -> str:

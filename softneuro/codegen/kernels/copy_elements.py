@@ -8,18 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from softneuro.codegen.bulk import element_access, fill_bytes, pattern_word
+from softneuro.codegen.bulk import element_access, fill_bytes
+from softneuro.codegen.elements import pattern_word
 from softneuro.codegen.loops import axis_offsets
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
+from softneuro.codegen.transpose_tile import take_every
 
 __all__ = ["make"]
 
 
-def make(target: Target, size: int) -> Callable[[int, int, int], None]:
-    """For elements of ``size`` bytes. Threads share the elements."""
+def make(target: Target, size: int, step: int) -> Callable[[int, int, int], None]:
+    """For elements of ``size`` bytes. Threads share the elements.
+
+    step: 2 or more when source elements are so many elements apart and destination elements are neighbours; else 0.
+    """
+    lanes = target.vector_bits // 8 // size
     load, store = element_access(size)
     fill = fill_bytes(target)
+    take = take_every(target, size, step or 2)
     repeat = pattern_word(b"\1" + bytes(size - 1))  # times an element: the element as often as it fits
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
@@ -37,7 +44,12 @@ def make(target: Target, size: int) -> Callable[[int, int, int], None]:
             if source_step == 0 and destination_step == size:
                 fill(to, count * size, load(from_) * repeat)
             else:
-                for i in range(count):
+                taken = 0
+                if step:  # a vector reads past its last element, so it must not be the row's last
+                    taken = (count - 1) // lanes * lanes
+                    for i in range(0, taken, lanes):
+                        take(from_ + i * source_step, to + i * size)
+                for i in range(taken, count):
                     store(to + i * destination_step, load(from_ + i * source_step))
             first += count
 

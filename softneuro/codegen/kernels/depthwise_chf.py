@@ -111,6 +111,7 @@ def make(target: Target, kernel_h: int, kernel_w: int, stride_h: int, stride_w: 
             for row in range(0, out_height, rt):
                 place = (plane * out_height + row) * out_width * 4
                 tile(plane_copy + row * stride_h * stride_w * line, line, weights + channel * taps * 4,
-                     bias + channel * 4, y + place, out_width * 4, residual + place, min(rt, out_height - row), out_width)
+                     bias + channel * 4, y + place, out_width * 4, residual + place, min(rt, out_height - row),
+                     out_width)
 
     return kernel

@@ -37,7 +37,8 @@ def _uses(outputs: int, kernel: int, stride: int, dilation: int) -> Uses:
 
 def _tile(target: Target, kernel: tuple[int, int], uses: tuple[Uses, Uses], rt: int, ot: int, masked: bool,
           epilogue: Epilogue) -> Any:
-    """The intrinsic ``tile(x, row, pixel, top, left, bottom, right, w, blocks, channels, y, y_row, residual, rows, columns)``.
+    """The intrinsic ``tile(x, row, pixel, top, left, bottom, right, w, blocks, channels, y, y_row, residual, rows,
+    columns)``.
 
     x: address of input pixel (top, left), which may lie outside the image; pixels with coordinates outside
     0..bottom-1, 0..right-1 are padding and skipped by branches, which all blocks of a tile decide alike.
@@ -64,7 +65,8 @@ def _tile(target: Target, kernel: tuple[int, int], uses: tuple[Uses, Uses], rt: 
         loop = CountedLoop(builder, blocks, [])
         place = builder.mul(loop.index, I64(vector_bytes))
         block_weights = byte_offset(builder, w, builder.mul(loop.index, I64((taps + 1) * vector_bytes)))
-        mask = first_lanes(builder, builder.sub(channels, builder.mul(loop.index, I64(lanes))), lanes) if masked else None
+        left_over = builder.sub(channels, builder.mul(loop.index, I64(lanes)))
+        mask = first_lanes(builder, left_over, lanes) if masked else None
 
         def weight(ky: int, kx: int) -> Any:
             return load_at(builder, byte_offset(builder, block_weights, (ky * kernel[1] + kx) * vector_bytes), vector)

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
-
 from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel
 from softneuro.codegen.finish import finish_value, load_lanes, store_lanes
 from softneuro.codegen.memory import load_i64

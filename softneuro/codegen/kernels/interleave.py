@@ -18,7 +18,10 @@ __all__ = ["make"]
 
 
 def make(target: Target, size: int, streams: int, joins: bool) -> Callable[[int, int, int], None]:
-    """For ``streams`` rows of elements of ``size`` bytes; ``joins`` makes one row of them, else the reverse."""
+    """For ``streams`` rows of elements of ``size`` bytes; ``joins`` makes one row of them, else the reverse.
+
+    Threads share blocks of one vector of each row; the last block of a row overlaps the one before it.
+    """
     count = target.vector_bits // 8 // size
     load, store = element_access(size)
     join, part = interleave(target, size, streams), deinterleave(target, size, streams)
@@ -27,20 +30,26 @@ def make(target: Target, size: int, streams: int, joins: bool) -> Callable[[int,
         source, destination, table, axes = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
         loops, length, step = load_i64(args, 4), load_i64(args, 5), load_i64(args, 6)
         blocks = (length + count - 1) // count
-        for unit in range(loops * blocks * tid // nthreads, loops * blocks * (tid + 1) // nthreads):
-            loop = unit // blocks
-            start = (unit - loop * blocks) * count
+        first, last = loops * blocks * tid // nthreads, loops * blocks * (tid + 1) // nthreads
+        while first < last:
+            loop = first // blocks
+            block = first - loop * blocks
+            end = min(blocks, block + last - first)
+            first += end - block
             from_, to = axis_offsets(table, axes, loop)
-            from_ += source + start * size * (1 if joins else streams)
-            to += destination + start * size * (streams if joins else 1)
-            if start + count > length:
-                for i in range(length - start):
+            from_ += source
+            to += destination
+            if length < count:
+                for i in range(length):
                     for s in range(streams):
                         apart, together = s * step + i * size, (i * streams + s) * size
                         store(to + (together if joins else apart), load(from_ + (apart if joins else together)))
-            elif joins:
-                join(from_, step, to)
             else:
-                part(from_, to, step)
+                for i in range(block, end):
+                    start = min(i * count, length - count) * size
+                    if joins:
+                        join(from_ + start, step, to + start * streams)
+                    else:
+                        part(from_ + start * streams, to + start, step)
 
     return kernel

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from numba.extending import register_jitable
+
 from softneuro.codegen.gemm_tile import gemm_tile
 from softneuro.codegen.memory import load_f32, load_i64, store_f32
 from softneuro.codegen.target import Target
@@ -30,6 +32,34 @@ def make(target: Target, mr: int, nv: int, transpose: bool, epilogue: str) -> Ca
     strip = transpose_strip(target, 4, lanes)
     width = nv * lanes
     row_bytes = width * 4
+
+    @register_jitable
+    def pack_columns(source: int, n: int, k: int, columns: int, packed: int) -> None:
+        """Rows of b, of which ``columns`` elements belong to the panel."""
+        for i in range(k):
+            for j in range(0, columns, lanes):
+                place = packed + i * row_bytes + j * 4
+                if columns - j >= lanes:
+                    store(place, load(source + (i * n + j) * 4))
+                else:
+                    store(place, load_n(source + (i * n + j) * 4, columns - j))
+
+    @register_jitable
+    def pack_transposed(source: int, k: int, columns: int, packed: int) -> None:
+        """``columns`` rows of the transposed b; squares at the ends overlap those before them."""
+        if columns >= lanes and k >= lanes:
+            for i in range(0, k, lanes):
+                row = min(i, k - lanes)
+                strip(source + row * 4, k * 4, packed + row * row_bytes, row_bytes, columns)
+        else:
+            for j in range(columns):
+                for i in range(k):
+                    store_f32(packed + i * row_bytes, j, load_f32(source + j * k * 4, i))
+
+    @register_jitable
+    def pack_bias(source: int, columns: int, packed: int) -> None:
+        for j in range(0, width, lanes):
+            store(packed + j * 4, load_n(source + j * 4, max(columns - j, 0)) if source else splat(0.0))
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         a, y, b, bias = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
@@ -54,30 +84,13 @@ def make(target: Target, mr: int, nv: int, transpose: bool, epilogue: str) -> Ca
                 ready = line
                 source = b + load_i64(batches, 2 * batch + 1)
                 if columns < width:
-                    for i in range(k * width // lanes):
+                    for i in range(k * nv):
                         store(packed + i * lanes * 4, splat(0.0))
-                if transpose and columns >= lanes and k >= lanes:
-                    for i in range(0, k, lanes):
-                        row = min(i, k - lanes)
-                        strip(source + (first * k + row) * 4, k * 4, packed + row * row_bytes, row_bytes, columns)
-                elif transpose:
-                    for j in range(columns):
-                        for i in range(k):
-                            store_f32(packed + i * row_bytes, j, load_f32(source + (first + j) * k * 4, i))
-                elif columns == width:
-                    for i in range(k):
-                        for j in range(0, width, lanes):
-                            store(packed + i * row_bytes + j * 4, load(source + (i * n + first + j) * 4))
+                if transpose:
+                    pack_transposed(source + first * k * 4, k, columns, packed)
                 else:
-                    for i in range(k):
-                        for j in range(0, columns, lanes):
-                            store(packed + i * row_bytes + j * 4,
-                                  load_n(source + (i * n + first + j) * 4, min(columns - j, lanes)))
-                for j in range(0, width, lanes):
-                    if bias:
-                        store(packed_bias + j * 4, load_n(bias + (first + j) * 4, min(max(columns - j, 0), lanes)))
-                    else:
-                        store(packed_bias + j * 4, splat(0.0))
+                    pack_columns(source + first * 4, n, k, columns, packed)
+                pack_bias(bias + first * 4 if bias else 0, columns, packed_bias)
             place = ((batch * m + index * mr) * n + first) * 4
             table = offsets + mr * 4 if index == tiles - 1 else offsets
             tile(1, k, a + load_i64(batches, 2 * batch) + index * mr * a_row, a, table, packed, packed, packed_bias,

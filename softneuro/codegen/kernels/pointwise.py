@@ -62,7 +62,6 @@ def make(target: Target, program: str, inputs: str) -> Callable[[int, int, int],
 def _block(target: Target, program: Sequence[TypedInstruction], kinds: Sequence[tuple[str, bool]]) -> Any:
     """The intrinsic ``block(args, i0, i1, i2, rows, start, count)``: elements start.. of rows i2.. of (i0, i1)."""
     lanes = target.f32_lanes
-    unroll = 4 if len(program) <= 2 else 2 if len(program) <= 6 else 1
     result = str(program[-1].result)
 
     def vector_of(dtype: str) -> ir.Type:
@@ -97,40 +96,30 @@ def _block(target: Target, program: Sequence[TypedInstruction], kinds: Sequence[
         rows = [None if dense else splat_value(builder, load_at(builder, pointer, memory_type(dtype), 1), lanes)
                 for pointer, (dtype, dense) in zip(sources, kinds, strict=True)]
 
-        def elements(first: Any, vectors: int, mask: Any = None) -> None:
-            places = [builder.add(first, I64(k * lanes)) for k in range(vectors)]
-            loaded = []
-            for place in places:
-                values = [
-                    row if row is not None else _load(builder, _element(builder, pointer, place, dtype),
-                                                      vector_of(dtype), mask)
-                    for row, pointer, (dtype, _) in zip(rows, sources, kinds, strict=True)
-                ]
-                loaded.append([from_memory(builder, d, v) for v, (d, _) in zip(values, kinds, strict=True)])
-            results = [program_value(builder, target, program, values, lanes) for values in loaded]
-            for place, value in zip(places, results, strict=True):
-                _store(builder, to_memory(builder, result, value), _element(builder, y, place, result), mask)
+        def elements(place: Any, mask: Any = None) -> None:
+            values = [
+                row if row is not None
+                else _load(builder, _element(builder, pointer, place, dtype), vector_of(dtype), mask)
+                for row, pointer, (dtype, _) in zip(rows, sources, kinds, strict=True)
+            ]
+            inputs = [from_memory(builder, d, v) for v, (d, _) in zip(values, kinds, strict=True)]
+            value = to_memory(builder, result, program_value(builder, target, program, inputs, lanes))
+            _store(builder, value, _element(builder, y, place, result), mask)
 
-        def repeated(vectors: int, done: Any) -> Any:
-            """Groups of ``vectors`` vectors while they fit; returns how many elements are done then."""
-            groups = builder.sdiv(builder.sub(count, done), I64(vectors * lanes))
+        groups = builder.ashr(count, I64(lanes.bit_length() - 1))
 
-            def loop(values: list[Any]) -> list[Any]:
-                counted = CountedLoop(builder, groups, values)
-                elements(counted.carried[0], vectors)
-                counted.end([builder.add(counted.carried[0], I64(vectors * lanes))])
-                return counted.carried
-
-            return conditional(builder, builder.icmp_signed(">", groups, I64(0)), [done], loop)[0]
-
-        done = repeated(unroll, I64(0))
-        if unroll > 1:
-            done = repeated(1, done)
-
-        def rest(values: list[Any]) -> list[Any]:
-            elements(done, 1, first_lanes(builder, builder.sub(count, done), lanes))
+        def whole(values: list[Any]) -> list[Any]:
+            loop = CountedLoop(builder, groups, [])
+            elements(builder.mul(loop.index, I64(lanes)))
+            loop.end([])
             return values
 
+        def rest(values: list[Any]) -> list[Any]:
+            elements(done, first_lanes(builder, builder.sub(count, done), lanes))
+            return values
+
+        done = builder.mul(groups, I64(lanes))
+        conditional(builder, builder.icmp_signed(">", groups, I64(0)), [], whole)
         conditional(builder, builder.icmp_signed("<", done, count), [], rest)
 
     return micro_kernel("pointwise_block", 7, body)

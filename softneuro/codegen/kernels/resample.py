@@ -22,7 +22,8 @@ def make(target: Target, pair: bool) -> Callable[[int, int, int], None]:
     lanes = v.lanes
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
-        source, destination, offsets, weights = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
+        source, destination = load_i64(args, 0), load_i64(args, 1)
+        offsets, weights = load_i64(args, 2), load_i64(args, 3)
         loops, source_loop, outputs = load_i64(args, 4), load_i64(args, 5), load_i64(args, 6)
         inside, taps = load_i64(args, 7), load_i64(args, 8)
         whole = inside // lanes * lanes

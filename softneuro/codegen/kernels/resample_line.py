@@ -18,7 +18,8 @@ def make(target: Target, pair: bool) -> Callable[[int, int, int], None]:
     """``pair`` is for exactly two taps. Threads share lines, four of which use each offset and weight together."""
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
-        source, destination, offsets, weights = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
+        source, destination = load_i64(args, 0), load_i64(args, 1)
+        offsets, weights = load_i64(args, 2), load_i64(args, 3)
         lines, source_line, outputs, taps = load_i64(args, 4), load_i64(args, 5), load_i64(args, 6), load_i64(args, 7)
         groups = (lines + 3) // 4
         for group in range(groups * tid // nthreads, groups * (tid + 1) // nthreads):
@@ -31,7 +32,8 @@ def make(target: Target, pair: bool) -> Callable[[int, int, int], None]:
             for output in range(outputs):
                 table, factors = offsets + output * taps * 8, weights + output * taps * 4
                 o, w = load_i64(table, 0), load_f32(factors, 0)
-                s, s1, s2, s3 = w * load_f32(a + o, 0), w * load_f32(b + o, 0), w * load_f32(c + o, 0), w * load_f32(d + o, 0)
+                s, s1 = w * load_f32(a + o, 0), w * load_f32(b + o, 0)
+                s2, s3 = w * load_f32(c + o, 0), w * load_f32(d + o, 0)
                 for t in range(1, 2 if pair else taps):
                     o, w = load_i64(table, t), load_f32(factors, t)
                     s += w * load_f32(a + o, 0)

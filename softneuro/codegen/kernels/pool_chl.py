@@ -1,0 +1,139 @@
+"""Pooling with channels last: every output pixel takes its taps as vectors of channels.
+
+Words: 0 x, 1 y, 2 images, 3 channels, 4-6 outputs along d h w, 7 x bytes of an image, 8-10 x bytes of one step along
+d h w, 11-13 x bytes from tap to tap along d h w, 14-16 windows along d h w.
+windows: int64 [outputs][3]: first input position inside x, taps inside x, and how many elements an average counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from softneuro.codegen.branch import conditional
+from softneuro.codegen.elementary import constant, exact_maximum_value, maximum_value
+from softneuro.codegen.emit import I64, CountedLoop, byte_offset, micro_kernel
+from softneuro.codegen.finish import load_lanes, store_lanes
+from softneuro.codegen.memory import load_i64
+from softneuro.codegen.target import Target
+from softneuro.codegen.vector import F32, call_intrinsic, first_lanes, splat_value
+
+__all__ = ["make"]
+
+
+def make(target: Target, kind: str, nv: int) -> Callable[[int, int, int], None]:
+    """The kernel of ``max`` or ``average`` that takes ``nv`` vectors of channels at a time."""
+    pixel = _pool_pixel(target, kind, nv)
+
+    def kernel(args: int, tid: int, nthreads: int) -> None:
+        x, y, images, channels = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
+        out_d, out_h, out_w = load_i64(args, 4), load_i64(args, 5), load_i64(args, 6)
+        image_bytes, step_d, step_h, step_w = load_i64(args, 7), load_i64(args, 8), load_i64(args, 9), load_i64(args, 10)
+        tap_d, tap_h, tap_w = load_i64(args, 11), load_i64(args, 12), load_i64(args, 13)
+        windows_d, windows_h, windows_w = load_i64(args, 14), load_i64(args, 15), load_i64(args, 16)
+        pixels = images * out_d * out_h * out_w
+        unit, end = pixels * tid // nthreads, pixels * (tid + 1) // nthreads
+        while unit < end:
+            row = unit // out_w
+            column = unit - row * out_w
+            stop = min(out_w, column + end - unit)
+            plane = row // out_h
+            at_h = windows_h + (row - plane * out_h) * 24
+            image = plane // out_d
+            at_d = windows_d + (plane - image * out_d) * 24
+            start = x + image * image_bytes + load_i64(at_d, 0) * step_d + load_i64(at_h, 0) * step_h
+            count = load_i64(at_d, 2) * load_i64(at_h, 2)
+            for q in range(column, stop):
+                at_w = windows_w + q * 24
+                pixel(start + load_i64(at_w, 0) * step_w, y + (row * out_w + q) * channels * 4, channels,
+                      load_i64(at_d, 1), load_i64(at_h, 1), load_i64(at_w, 1), tap_d, tap_h, tap_w,
+                      count * load_i64(at_w, 2))
+            unit += stop - column
+
+    return kernel
+
+
+def _pool_pixel(target: Target, kind: str, nv: int) -> Any:
+    """The intrinsic ``pixel(x, y, channels, taps_d, taps_h, taps_w, tap_d, tap_h, tap_w, count)``."""
+    lanes = target.f32_lanes
+    vector = ir.VectorType(F32, lanes)
+    zero = ir.Constant(vector, [0.0] * lanes)
+    lowest = ir.Constant(vector, [-math.inf] * lanes)
+
+    def body(builder: Any, arguments: list[Any]) -> None:
+        x, y, channels, *window = arguments
+        *window, count = window
+        scale = builder.fdiv(F32(1.0), builder.sitofp(count, F32)) if kind == "average" else None
+
+        def group(first: Any, masks: list[Any]) -> None:
+            offset = builder.mul(first, I64(4))
+            source, place = byte_offset(builder, x, offset), byte_offset(builder, y, offset)
+            values = _average(source, masks) if kind == "average" else _maximum(source, masks)
+            for j, (value, mask) in enumerate(zip(values, masks, strict=True)):
+                if scale is not None:
+                    value = builder.fmul(value, splat_value(builder, scale, lanes))
+                store_lanes(builder, value, byte_offset(builder, place, j * 4 * lanes), mask)
+
+        def taps(source: Any, masks: list[Any], initial: list[Any], combine: Callable[[list[Any], list[Any]], list[Any]]) -> list[Any]:
+            """Fold ``combine`` over the vectors of all taps."""
+
+            def over(axis: int, pointer: Any, values: list[Any]) -> list[Any]:
+                loop = CountedLoop(builder, window[axis], [pointer, *values])
+                pointer, *values = loop.carried
+                if axis < 2:
+                    values = over(axis + 1, pointer, values)
+                else:
+                    loaded = [load_lanes(builder, byte_offset(builder, pointer, j * 4 * lanes), lanes, mask)
+                              for j, mask in enumerate(masks)]
+                    values = combine(values, loaded)
+                loop.end([byte_offset(builder, pointer, window[3 + axis]), *values])
+                return list(loop.carried[1:])
+
+            product = builder.mul(builder.mul(window[0], window[1]), window[2])
+            return conditional(builder, builder.icmp_signed(">", product, I64(0)), initial,
+                               lambda values: over(0, source, values))
+
+        def _average(source: Any, masks: list[Any]) -> list[Any]:
+            return taps(source, masks, [zero] * nv, lambda sums, loaded: [
+                builder.fadd(s, v) for s, v in zip(sums, loaded, strict=True)])
+
+        def _maximum(source: Any, masks: list[Any]) -> list[Any]:
+            """Largest and sum side by side; only where a sum is NaN (or inf - inf) again with the exact maximum."""
+
+            def fast(values: list[Any], loaded: list[Any]) -> list[Any]:
+                largest = [maximum_value(builder, v, m) for m, v in zip(values[:nv], loaded, strict=True)]
+                return largest + [builder.fadd(s, v) for s, v in zip(values[nv:], loaded, strict=True)]
+
+            def exact(values: list[Any], loaded: list[Any]) -> list[Any]:
+                return [exact_maximum_value(builder, m, v) for m, v in zip(values, loaded, strict=True)]
+
+            values = taps(source, masks, [lowest] * nv + [zero] * nv, fast)
+            largest, sums = values[:nv], values[nv:]
+            doubtful = builder.fcmp_unordered("uno", sums[0], sums[0])
+            for s in sums[1:]:
+                doubtful = builder.or_(doubtful, builder.fcmp_unordered("uno", s, s))
+            some = call_intrinsic(builder, f"llvm.vector.reduce.or.v{lanes}i1", ir.IntType(1), [doubtful])
+            return conditional(builder, some, largest, lambda _: taps(source, masks, [lowest] * nv, exact))
+
+        width = nv * lanes
+        groups = builder.sdiv(channels, I64(width))
+
+        def whole(values: list[Any]) -> list[Any]:
+            loop = CountedLoop(builder, groups, [])
+            group(builder.mul(loop.index, I64(width)), [None] * nv)
+            loop.end([])
+            return values
+
+        def rest(values: list[Any]) -> list[Any]:
+            left = builder.sub(channels, done)
+            group(done, [first_lanes(builder, builder.sub(left, I64(j * lanes)), lanes) for j in range(nv)])
+            return values
+
+        done = builder.mul(groups, I64(width))
+        conditional(builder, builder.icmp_signed(">", groups, I64(0)), [], whole)
+        conditional(builder, builder.icmp_signed("<", done, channels), [], rest)
+
+    return micro_kernel(f"pool_pixel_{nv}", 10, body)

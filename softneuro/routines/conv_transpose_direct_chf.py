@@ -1,0 +1,107 @@
+"""Transposed convolution whose windows lie side by side (kernel equal to stride), channels first, float32.
+
+Every tap is then a filter of its own: one matrix product over all input pixels, whose planes are afterwards woven
+into the output. With vectors along the pixels it fits outputs of few channels, such as the maps at a model's end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.target import Target
+from softneuro.ops.conv_transpose import ConvTranspose
+from softneuro.problem import Problem
+from softneuro.routines.conv_direct_chf import filter_tiles_of, pixel_tiles
+from softneuro.routines.routine import (
+    Built,
+    Launch,
+    Routine,
+    Schedule,
+    Signature,
+    packed,
+    scratch,
+    source,
+    table,
+    target_of,
+)
+from softneuro.types import Array, DType, Format, Layout
+
+__all__ = ["CONV_TRANSPOSE_DIRECT_F32_CHF"]
+
+_CHF = Format(DType.F32, Layout.CHF)
+
+
+def _reject(problem: Problem, target: Target) -> str | None:
+    op = cast(ConvTranspose, problem.op)
+    x, kernel = problem.input(0), problem.input(1).shape[2:]
+    if x.dtype is not DType.F32:
+        return f"found {x.dtype} input, needed f32"
+    if len(kernel) != 2:
+        return f"found {len(kernel)} spatial axes, needed 2"
+    if op.groups != 1:
+        return f"found {op.groups} groups, needed 1"
+    if not problem.constant[1] or (op.bias and not problem.constant[2]):
+        return "found weights that are computed at run time, needed constants"
+    if kernel != op.strides or any(dilation != 1 for dilation in op.dilations):
+        return f"found windows of {kernel} at strides of {op.strides}, needed them side by side"
+    if any(op.pads) or any(op.output_padding):
+        return f"found pads {op.pads} and output padding {op.output_padding}, needed none"
+    if op.epilogue.residual:
+        return "found a residual, needed none"
+    if x.nbytes // x.shape[0] >= 2**31:
+        return f"found an image of {x.nbytes // x.shape[0]} bytes, needed less than 2^31"
+    return None
+
+
+def _signatures(problem: Problem) -> tuple[Signature, ...]:
+    return (Signature((_CHF, *(None for _ in problem.inputs[1:])), (_CHF,)),)
+
+
+def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
+    return pixel_tiles(target, math.prod(problem.input(1).shape[1:]), math.prod(problem.input(0).shape[2:]))
+
+
+def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence[Array | None]) -> tuple[Array, ...]:
+    weights = values[1]
+    assert weights is not None
+    bias = values[2] if cast(ConvTranspose, problem.op).bias else None
+    if bias is None:
+        bias = np.zeros(weights.shape[1], np.float32)
+    repeated = np.repeat(bias, math.prod(weights.shape[2:]))
+    kt = schedule["kt"]
+    return (filter_tiles_of(weights.reshape(weights.shape[0], -1).T, 1, kt),
+            filter_tiles_of(repeated.reshape(-1, 1), 1, kt))
+
+
+def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
+    images, channels, height, width = problem.input(0).shape
+    filters, kernel_h, kernel_w = problem.input(1).shape[1:]
+    pixels = height * width
+    offsets = (np.arange(channels) * (4 * pixels)).astype(np.int32)
+    planes = scratch()
+    epilogue = str(cast(ConvTranspose, problem.op).epilogue)
+    words = (
+        source(0), planes, packed(0), packed(1), table(0), 0, images, 1, filters * kernel_h * kernel_w, channels,
+        1, pixels, channels * pixels * 4, channels * pixels * 4, 0, schedule["weights_first"],
+    )  # fmt: skip
+    product = KernelSpec.of("direct_chf", kt=schedule["kt"], nv=schedule["nv"], epilogue=epilogue)
+    weave = KernelSpec.of("interleave_rows", height_factor=kernel_h, width_factor=kernel_w)
+    launches = (Launch(product, words), Launch(weave, (planes, target_of(0), images * filters, height, width)))
+    return Built(launches=launches, tables=(offsets,), scratch=problem.outputs[0].nbytes)
+
+
+CONV_TRANSPOSE_DIRECT_F32_CHF = Routine(
+    name="conv_transpose.direct.f32.chf",
+    op=ConvTranspose,
+    reject=_reject,
+    signatures=_signatures,
+    schedules=_schedules,
+    pack=_pack,
+    build=_build,
+    packs=(1, 2),
+)

@@ -1,0 +1,131 @@
+"""Pooling over windows with the borders as tables: which taps of each output position lie inside the input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.target import Target
+from softneuro.ops.pool import Pool, tap_counts
+from softneuro.problem import Problem
+from softneuro.routines.routine import (
+    Address,
+    Built,
+    Launch,
+    Routine,
+    Schedule,
+    Signature,
+    Word,
+    scratch,
+    source,
+    table,
+    target_of,
+)
+from softneuro.types import Array, DType, Format, Layout
+
+__all__ = ["POOL_WINDOW_F32_CHL", "Axis", "pool_axes", "reject_pool"]
+
+_CHL = Format(DType.F32, Layout.CHL)
+_AXES = 3
+
+
+def reject_pool(problem: Problem, target: Target) -> str | None:
+    """Why neither layout can compute the problem."""
+    x = problem.input(0)
+    if x.dtype is not DType.F32:
+        return f"found {x.dtype} input, needed f32"
+    if not 3 <= x.rank <= 2 + _AXES:
+        return f"found an input of rank {x.rank}, needed 3 to {2 + _AXES}"
+    return None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One spatial axis of a pooling problem. windows: int64 [outputs][3], for every output position the first tap's
+    position inside the axis, how many taps are inside, and how many elements an average counts."""
+
+    size: int
+    outputs: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad: int
+    windows: Array
+
+    @classmethod
+    def of(cls, op: Pool, axis: int, size: int) -> Axis:
+        """Spatial axis ``axis`` of a problem, ``size`` elements long."""
+        kernel, stride, dilation, pad = op.kernel[axis], op.strides[axis], op.dilations[axis], op.pads[axis]
+        outputs = op.output_size(axis, size)
+        start = np.arange(outputs) * stride - pad
+        skipped = np.maximum(0, -(start // dilation))
+        inside = np.maximum(0, np.minimum(kernel, -((start - size) // dilation)) - skipped)
+        columns = (start + skipped * dilation, inside, tap_counts(op, axis, size))
+        return cls(size, outputs, kernel, stride, dilation, pad, np.stack(columns, axis=1).astype(np.int64))
+
+    @classmethod
+    def through(cls, size: int) -> Axis:
+        """An axis that is not pooled: windows of one element."""
+        columns = (np.arange(size), np.ones(size), np.ones(size))
+        return cls(size, size, 1, 1, 1, 0, np.stack(columns, axis=1).astype(np.int64))
+
+
+def pool_axes(problem: Problem) -> tuple[Axis, Axis, Axis]:
+    """The spatial axes as d, h, w; missing ones have one element."""
+    op, spatial = cast(Pool, problem.op), problem.input(0).shape[2:]
+    axes = [Axis.of(op, axis, size) for axis, size in enumerate(spatial)]
+    d, h, w = [Axis.through(1)] * (_AXES - len(axes)) + axes
+    return d, h, w
+
+
+def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
+    """nv: vectors of channels at a time, balanced so that the last group is nearly full.
+
+    passes: windows whole, or first along w and then along d and h where that is fewer taps.
+    """
+    vectors = math.ceil(problem.input(0).shape[1] / target.f32_lanes)
+    balanced = [math.ceil(vectors / math.ceil(vectors / most)) for most in (4, 8) if 2 * most < target.registers]
+    d, h, w = pool_axes(problem)
+    separable = d.stride * h.stride * w.kernel + d.kernel * h.kernel < d.kernel * h.kernel * w.kernel
+    passes = (2, 1) if separable else (1,)
+    return tuple({"nv": max(1, nv), "passes": p} for p in passes for nv in dict.fromkeys(balanced))
+
+
+def _chl_words(x: Address, y: Address, images: int, channels: int, axes: Sequence[Axis],
+               tables: Sequence[int]) -> tuple[Word, ...]:
+    d, h, w = axes
+    steps = (4 * channels * w.size * h.size, 4 * channels * w.size, 4 * channels)
+    return (
+        x, y, images, channels, d.outputs, h.outputs, w.outputs, steps[0] * d.size, *steps,
+        *(step * axis.dilation for step, axis in zip(steps, axes, strict=True)), *(table(t) for t in tables),
+    )  # fmt: skip
+
+
+def _build_chl(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
+    images, channels = problem.input(0).shape[:2]
+    d, h, w = pool_axes(problem)
+    kernel = KernelSpec.of("pool_chl", kind=cast(Pool, problem.op).kind, nv=schedule["nv"])
+    if schedule["passes"] == 1:
+        words = _chl_words(source(0), target_of(0), images, channels, (d, h, w), (0, 1, 2))
+        return Built((Launch(kernel, words),), (d.windows, h.windows, w.windows))
+    d_in, h_in, w_in = Axis.through(d.size), Axis.through(h.size), Axis.through(w.outputs)
+    first = _chl_words(source(0), scratch(), images, channels, (d_in, h_in, w), (3, 4, 2))
+    second = _chl_words(scratch(), target_of(0), images, channels, (d, h, w_in), (0, 1, 5))
+    tables = (d.windows, h.windows, w.windows, d_in.windows, h_in.windows, w_in.windows)
+    between = 4 * images * channels * d.size * h.size * w.outputs
+    return Built((Launch(kernel, first), Launch(kernel, second)), tables, between)
+
+
+POOL_WINDOW_F32_CHL = Routine(
+    name="pool.window.f32.chl",
+    op=Pool,
+    reject=reject_pool,
+    signatures=lambda problem: (Signature((_CHL,), (_CHL,)),),
+    schedules=_schedules,
+    build=_build_chl,
+)

@@ -1,0 +1,78 @@
+"""Pooling routines against the numpy reference, on problems named by the edge they hit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracle import cases, check, execute, runnable_targets
+
+from softneuro.codegen.target import host
+from softneuro.errors import InputError
+from softneuro.ops.pool import GlobalPool, Pool
+from softneuro.problem import Problem
+from softneuro.routines.pool import POOL_WINDOW_F32_CHL
+from softneuro.types import DType, TensorType
+
+
+def pool(kind: str, x: tuple[int, ...], kernel: tuple[int, ...], *, strides: tuple[int, ...] | None = None,
+         pads: tuple[int, ...] | None = None, dilations: tuple[int, ...] | None = None, ceil_mode: bool = False,
+         count_include_pad: bool = False, threads: int = 3) -> Problem:
+    rank = len(kernel)
+    op = Pool(kind, kernel, strides or (1,) * rank, pads or (0,) * 2 * rank, dilations or (1,) * rank, ceil_mode,
+              count_include_pad)
+    return Problem.of(op, (TensorType(DType.F32, x),), (False,), threads)
+
+
+def of_kind(kind: str) -> dict[str, Problem]:
+    return {
+        f"{kind}_two_by_two": pool(kind, (1, 16, 8, 8), (2, 2), strides=(2, 2)),
+        f"{kind}_three_by_three_stride_two": pool(kind, (2, 64, 11, 13), (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+        f"{kind}_three_by_three_stride_one": pool(kind, (1, 37, 9, 35), (3, 3), pads=(1, 1, 1, 1)),
+        f"{kind}_asymmetric_pads": pool(kind, (1, 5, 7, 6), (3, 2), strides=(2, 1), pads=(2, 0, 0, 1)),
+        f"{kind}_ceil_mode": pool(kind, (1, 20, 8, 10), (3, 3), strides=(2, 3), ceil_mode=True),
+        f"{kind}_ceil_mode_drops_window_in_pad": pool(kind, (1, 3, 5, 5), (2, 2), strides=(2, 2), pads=(1, 1, 1, 1), ceil_mode=True),
+        f"{kind}_dilated": pool(kind, (1, 9, 12, 11), (3, 3), strides=(1, 2), pads=(1, 2, 2, 1), dilations=(2, 3)),
+        f"{kind}_stride_three": pool(kind, (1, 7, 10, 50), (2, 5), strides=(3, 3)),
+        f"{kind}_five_by_five": pool(kind, (2, 20, 9, 8), (5, 5), pads=(2, 2, 2, 2)),
+        f"{kind}_kernel_covers_all": pool(kind, (2, 33, 6, 5), (6, 5)),
+        f"{kind}_one_dimensional": pool(kind, (2, 6, 41), (4,), strides=(2,), pads=(1, 1)),
+        f"{kind}_three_dimensional": pool(kind, (1, 10, 5, 6, 7), (2, 3, 2), strides=(1, 2, 2), pads=(1, 1, 0, 0, 1, 1)),
+    }
+
+
+PROBLEMS = of_kind("max") | of_kind("average") | {
+    "average_counts_pads": pool("average", (1, 20, 6, 7), (3, 3), strides=(2, 2), pads=(1, 1, 1, 1), count_include_pad=True),
+    "average_counts_pads_not_ceil": pool("average", (1, 3, 6, 7), (3, 3), strides=(2, 3), pads=(1, 0, 1, 1), ceil_mode=True,
+                                         count_include_pad=True),
+}  # fmt: skip
+ROUTINES = (POOL_WINDOW_F32_CHL,)
+CASES = [(routine, case) for routine in ROUTINES for case in cases(routine, PROBLEMS, runnable_targets())]
+
+
+@pytest.mark.parametrize(("routine", "case"), CASES, ids=[f"{r.name}-{c[0]}" for r, c in CASES])
+def test_equals_reference(routine, case) -> None:
+    _, problem, signature, schedule, target = case
+    for threads in (1, 3):
+        check(routine, problem, signature, schedule, target, threads=threads)
+
+
+EDGES = {
+    "max_window_misses_input": pool("max", (1, 4, 2, 1), (2, 2), pads=(0, 1, 0, 2), dilations=(1, 2)),
+    "average_window_misses_input": pool("average", (1, 4, 2, 1), (2, 2), pads=(0, 1, 0, 2), dilations=(1, 2)),
+    "max_of_nan_and_infinities": pool("max", (1, 19, 9, 33), (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+    "max_of_nan_stride_one": pool("max", (1, 19, 9, 33), (3, 3), pads=(1, 1, 1, 1)),
+}
+EDGE_CASES = [(routine, case) for routine in ROUTINES for case in cases(routine, EDGES, runnable_targets())]
+
+
+@pytest.mark.parametrize(("routine", "case"), EDGE_CASES, ids=[f"{r.name}-{c[0]}" for r, c in EDGE_CASES])
+def test_special_values_as_numpy(routine, case) -> None:
+    name, problem, signature, schedule, target = case
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(problem.inputs[0].shape).astype(np.float32)
+    if "nan" in name:
+        special = rng.choice(np.array([np.nan, np.inf, -np.inf], np.float32), x.shape)
+        x = np.where(rng.random(x.shape) < 0.1, special, x)
+    (got,) = execute(routine, problem, signature, schedule, target, [x])
+    (want,) = problem.op.reference([x])
+    np.testing.assert_allclose(got, want, rtol=1e-6)
