@@ -1,6 +1,6 @@
 """A layer that runs one graph, replaced by that graph's layers.
 
-    x ── call(body: a ── relu ── b) ── y      →      x ── relu ── y
+x ── call(body: a ── relu ── b) ── y      →      x ── relu ── y
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ def inlined(layer: Layer, body: Graph) -> tuple[tuple[Layer, ...], Mapping[str, 
         return names.get(name, f"{layer.name}/{name}") if name else ""
 
     layers = [
-        Layer(f"{layer.name}/{inner.name}", inner.op, tuple(map(renamed, inner.inputs)), tuple(map(renamed, inner.outputs)))
+        Layer(
+            f"{layer.name}/{inner.name}",
+            inner.op,
+            tuple(map(renamed, inner.inputs)),
+            tuple(map(renamed, inner.outputs)),
+        )
         for inner in body.layers
     ]
     layers += [Layer(copy.name, copy.op, tuple(map(renamed, copy.inputs)), copy.outputs) for copy in copies]

@@ -37,8 +37,8 @@ PROBLEMS = {
     "pad_wider_than_kernel": conv((1, 20, 5, 9), 40, (3, 3), pads=(5, 4, 3, 5)),
     "several_blocks": conv((3, 4, 27, 22), 8, (3, 3), pads=SAME),
     "residual_before_relu": conv((1, 16, 9, 8), 48, (3, 3), pads=SAME, epilogue=BEFORE),
-    "residual_after_silu": conv((1, 16, 9, 8), 40, (3, 3), pads=SAME, epilogue=AFTER),
-    "clipped": conv((1, 16, 5, 5), 48, (3, 3), pads=SAME, epilogue=Epilogue("clip", (0.0, 6.0))),
+    "residual_after_silu": conv((1, 16, 9, 8), 30, (3, 3), pads=SAME, epilogue=AFTER),
+    "clipped": conv((1, 16, 5, 5), 32, (3, 3), pads=SAME, epilogue=Epilogue("clip", (0.0, 6.0))),
 }
 CASES = [(routine, *case) for routine in ROUTINES.values() for case in cases(routine, PROBLEMS, runnable_targets())]
 

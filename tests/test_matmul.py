@@ -63,7 +63,8 @@ PROBLEMS = {
 }
 HOST, *NARROWER = runnable_targets().items()
 EVERY_SCHEDULE = ("few_rows", "unaligned_everything", "rows_a_kilobyte_apart", "panels_in_streams")
-EVERY_TARGET = ("row_times_matrix", "unaligned_everything", "both_transposed", "residual_before_relu", "attention_scores")
+EVERY_TARGET = ("row_times_matrix", "unaligned_everything", "both_transposed", "residual_before_relu",
+                "attention_scores")
 
 
 def selected(routine) -> list[tuple]:

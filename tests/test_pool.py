@@ -10,7 +10,8 @@ from softneuro.codegen.target import host
 from softneuro.errors import InputError
 from softneuro.ops.pool import GlobalPool, Pool
 from softneuro.problem import Problem
-from softneuro.routines.pool import POOL_WINDOW_F32_CHL
+from softneuro.routines.global_pool import GLOBAL_POOL_MEAN_F32_CHF, GLOBAL_POOL_MEAN_F32_CHL
+from softneuro.routines.pool import POOL_WINDOW_F32_CHF, POOL_WINDOW_F32_CHL
 from softneuro.types import DType, TensorType
 
 
@@ -45,8 +46,28 @@ PROBLEMS = of_kind("max") | of_kind("average") | {
     "average_counts_pads_not_ceil": pool("average", (1, 3, 6, 7), (3, 3), strides=(2, 3), pads=(1, 0, 1, 1), ceil_mode=True,
                                          count_include_pad=True),
 }  # fmt: skip
-ROUTINES = (POOL_WINDOW_F32_CHL,)
-CASES = [(routine, case) for routine in ROUTINES for case in cases(routine, PROBLEMS, runnable_targets())]
+
+
+def global_pool(kind: str, *shape: int, threads: int = 3) -> Problem:
+    return Problem.of(GlobalPool(kind), (TensorType(DType.F32, shape),), (False,), threads)
+
+
+GLOBAL_PROBLEMS = {
+    f"{kind}_{name}": global_pool(kind, *shape)
+    for kind in ("max", "average")
+    for name, shape in {
+        "seven_by_seven": (2, 64, 7, 7), "unaligned_channels": (1, 37, 5, 6), "one_pixel": (1, 20, 1, 1),
+        "many_pixels": (1, 10, 23, 29), "one_dimensional": (2, 5, 33), "three_dimensional": (1, 17, 3, 4, 5),
+    }.items()
+}  # fmt: skip
+ROUTINES = (POOL_WINDOW_F32_CHL, POOL_WINDOW_F32_CHF)
+GLOBAL_ROUTINES = (GLOBAL_POOL_MEAN_F32_CHL, GLOBAL_POOL_MEAN_F32_CHF)
+CASES = [
+    (routine, case)
+    for routines, problems in ((ROUTINES, PROBLEMS), (GLOBAL_ROUTINES, GLOBAL_PROBLEMS))
+    for routine in routines
+    for case in cases(routine, problems, runnable_targets())
+]
 
 
 @pytest.mark.parametrize(("routine", "case"), CASES, ids=[f"{r.name}-{c[0]}" for r, c in CASES])
@@ -62,7 +83,16 @@ EDGES = {
     "max_of_nan_and_infinities": pool("max", (1, 19, 9, 33), (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
     "max_of_nan_stride_one": pool("max", (1, 19, 9, 33), (3, 3), pads=(1, 1, 1, 1)),
 }
-EDGE_CASES = [(routine, case) for routine in ROUTINES for case in cases(routine, EDGES, runnable_targets())]
+GLOBAL_EDGES = {
+    "max_of_nan_and_infinities": global_pool("max", 1, 39, 5, 13),
+    "max_of_nan_row_tail": global_pool("max", 1, 64, 3, 3),
+}
+EDGE_CASES = [
+    (routine, case)
+    for routines, problems in ((ROUTINES, EDGES), (GLOBAL_ROUTINES, GLOBAL_EDGES))
+    for routine in routines
+    for case in cases(routine, problems, runnable_targets())
+]
 
 
 @pytest.mark.parametrize(("routine", "case"), EDGE_CASES, ids=[f"{r.name}-{c[0]}" for r, c in EDGE_CASES])

@@ -7,7 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel, store_at
-from softneuro.codegen.functions import activation_value
+from softneuro.codegen.finish import finish_value, load_lanes, store_lanes
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, I32, call_intrinsic, first_lanes, fma_value, splat_value
 from softneuro.ops.epilogue import Epilogue
@@ -31,11 +31,9 @@ def gemm_tile(target: Target, mr: int, nv: int, epilogue: str) -> Any:
     vector_bytes = 4 * lanes
     parsed = Epilogue.parse(epilogue)
 
-    def finish(builder: Any, value: Any, residual: Any) -> Any:
-        if parsed.residual == "before":
-            value = builder.fadd(value, residual())
-        value = activation_value(builder, target, parsed.activation, parsed.parameters, value)
-        return builder.fadd(value, residual()) if parsed.residual == "after" else value
+    def finished(builder: Any, value: Any, residual: Any, place: Any, mask: Any) -> Any:
+        return finish_value(builder, target, parsed, value,
+                            lambda: load_lanes(builder, byte_offset(builder, residual, place), lanes, mask))
 
     def body(builder: Any, args: list[Any]) -> None:
         taps, depth, x, zero, offsets, w, ahead, bias, y, ldy, residual, rows, columns = args
@@ -73,11 +71,8 @@ def gemm_tile(target: Target, mr: int, nv: int, epilogue: str) -> Any:
             row = builder.mul(ldy, I64(i))
             for j in range(nv):
                 place = builder.add(row, I64(j * vector_bytes))
-
-                def load_residual(place: Any = place) -> Any:
-                    return load_at(builder, byte_offset(builder, residual, place), vector)
-
-                store_at(builder, finish(builder, values[i * nv + j], load_residual), byte_offset(builder, y, place))
+                value = finished(builder, values[i * nv + j], residual, place, None)
+                store_lanes(builder, value, byte_offset(builder, y, place), None)
         builder.branch(done)
         builder.position_at_end(part)
         _store_part(builder, values, y, ldy, residual, rows, columns)
@@ -95,16 +90,10 @@ def gemm_tile(target: Target, mr: int, nv: int, epilogue: str) -> Any:
         for j in range(nv):
             mask = first_lanes(builder, builder.sub(columns, I64(j * lanes)), lanes)
             place = builder.add(row, I64(j * vector_bytes))
-
-            def load_residual(place: Any = place, mask: Any = mask) -> Any:
-                pointer = builder.bitcast(byte_offset(builder, residual, place), vector.as_pointer())
-                return call_intrinsic(builder, f"llvm.masked.load.v{lanes}f32.p0", vector,
-                                      [pointer, I32(4), mask, ir.Constant(vector, [0.0] * lanes)])
-
             slot = builder.add(builder.mul(row_loop.index, I64(nv * vector_bytes)), I64(j * vector_bytes))
-            value = finish(builder, load_at(builder, byte_offset(builder, buffer, slot), vector), load_residual)
-            pointer = builder.bitcast(byte_offset(builder, y, place), vector.as_pointer())
-            call_intrinsic(builder, f"llvm.masked.store.v{lanes}f32.p0", ir.VoidType(), [value, pointer, I32(4), mask])
+            value = load_at(builder, byte_offset(builder, buffer, slot), vector)
+            value = finished(builder, value, residual, place, mask)
+            store_lanes(builder, value, byte_offset(builder, y, place), mask)
         row_loop.end([])
 
     return micro_kernel(f"gemm_tile_{mr}x{nv}", 13, body)

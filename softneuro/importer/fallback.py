@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 
 from softneuro.graph import Layer
-from softneuro.importer.load import subgraphs
+from softneuro.importer.functions import subgraphs
 from softneuro.importer.node import Node
 from softneuro.ops.onnx_op import OnnxOp
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import onnx
 
 from softneuro.graph import GraphInput
-from softneuro.importer.load import subgraphs
+from softneuro.importer.functions import subgraphs
 
 __all__ = ["KnownType", "known_types"]
 

@@ -23,7 +23,7 @@ def _gemm(node: Node) -> tuple[Layer, ...] | None:
 
 
 def _gemm_with(node: Node, epilogue: Epilogue) -> tuple[Layer, ...] | None:
-    """alpha * a b + beta * c: one MatMul if alpha and beta fold into constants and c is a row, else with a Pointwise."""
+    """alpha * a b + beta * c: one MatMul if the factors fold into constants and c is a row, else with a Pointwise."""
     alpha, beta = float(node.get("alpha", 1.0)), float(node.get("beta", 1.0))
     if (alpha, beta) != (1.0, 1.0) and not node.dtype(0).is_float:
         return None

@@ -62,7 +62,7 @@ def _hardmax(node: Node) -> tuple[Layer, ...]:
 
 
 def _over_axis(node: Node, op: Callable[[int], Op]) -> tuple[Layer, ...]:
-    """An op along one axis. Up to opset 12 all axes from ``axis`` on are one, in a matrix unless it is only the last."""
+    """An op along one axis. Up to opset 12 all axes from ``axis`` on are one: in a matrix, if it is not the last."""
     if node.opset >= 13:
         return (node.layer(op(int(node.get("axis", -1)))),)
     axis, rank = int(node.get("axis", 1)), node.rank(0)

@@ -64,7 +64,8 @@ class Weights:
         size = file.stat().st_size
         if length != needed or dtype.hasobject:
             raise ModelError(
-                f"tensor {tensor.name!r} of shape {tuple(tensor.dims)}: found {length} bytes of external data, needed {needed}"
+                f"tensor {tensor.name!r} of shape {tuple(tensor.dims)}: "
+                f"found {length} bytes of external data, needed {needed}"
             )
         if offset + length > size:
             raise ModelError(f"tensor {tensor.name!r}: file {file.name!r} has {size} bytes, needed {offset + length}")

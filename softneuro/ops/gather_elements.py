@@ -33,7 +33,9 @@ class GatherElements(Op):
         if indices.rank != x.rank or any(
             i > size for a, (i, size) in enumerate(zip(indices.shape, x.shape, strict=True)) if a != axis
         ):
-            raise InputError(f"found indices {indices} for {x}, needed the same rank and no larger sizes except on axis {axis}")
+            raise InputError(
+                f"found indices {indices} for {x}, needed the same rank and no larger sizes except on axis {axis}"
+            )
         return (TensorType(x.dtype, indices.shape),)
 
     def reference(self, inputs: Values) -> tuple[Array, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -60,7 +60,7 @@ class Recurrent(Op):
         for found, columns in ((w, x.shape[2]), (r, self.hidden)):
             if found.shape != (self.directions, rows, columns):
                 raise InputError(f"weights are {found}, needed shape {(self.directions, rows, columns)}")
-        n, steps = x.shape[:2] if self.batch_first else x.shape[1::-1]
+        n, steps = (x.shape[0], x.shape[1]) if self.batch_first else (x.shape[1], x.shape[0])
         shape: tuple[int, ...] = (n, steps, self.directions) if self.batch_first else (steps, self.directions, n)
         state = (n, self.directions) if self.batch_first else (self.directions, n)
         last = TensorType(x.dtype, (*state, self.hidden))
@@ -84,7 +84,9 @@ class Recurrent(Op):
             order = _order(steps, ends, backwards)
             state = [np.zeros((n, self.hidden), x.dtype) if v is None else v[d] for v in (hidden, cell)]
             weights = (w[d], r[d], None if bias is None else bias[d], None if peepholes is None else peepholes[d])
-            y, *last = self._walk(np.take_along_axis(x, order[:, :, None], axis=0), ends, state, weights, self._activate(d))
+            y, *last = self._walk(
+                np.take_along_axis(x, order[:, :, None], axis=0), ends, state, weights, self._activate(d)
+            )
             walks.append((np.take_along_axis(y, order[:, :, None], axis=0), *last))
         sequence = np.stack([walk[0] for walk in walks], axis=1)
         states = [np.stack([walk[i] for walk in walks]) for i in range(1, 3 if self.kind == "lstm" else 2)]
@@ -98,8 +100,14 @@ class Recurrent(Op):
 
         return lambda index, value: ops[index].reference([value])[0]
 
-    def _walk(self, x: Array, ends: Array, state: list[Array], weights: tuple[Array, Array, Array | None, Array | None],
-              activate: _Activate) -> tuple[Array, Array, Array]:
+    def _walk(
+        self,
+        x: Array,
+        ends: Array,
+        state: list[Array],
+        weights: tuple[Array, Array, Array | None, Array | None],
+        activate: _Activate,
+    ) -> tuple[Array, Array, Array]:
         """All steps in the order of ``x``: y, and the states of every element at its end."""
         w, r, bias, peepholes = weights
         rows = GATES[self.kind] * self.hidden
@@ -113,8 +121,11 @@ class Recurrent(Op):
                 new, new_cell = self._lstm(fed + hidden @ r.T + from_state, cell, peep, activate)
             else:
                 new_cell = cell
-                new = self._gru(fed, hidden, r, from_state, activate) if self.kind == "gru" else activate(
-                    0, self._clipped(fed + hidden @ r.T + from_state))
+                new = (
+                    self._gru(fed, hidden, r, from_state, activate)
+                    if self.kind == "gru"
+                    else activate(0, self._clipped(fed + hidden @ r.T + from_state))
+                )
             runs = (step < ends)[:, None]
             hidden, cell = np.where(runs, new, hidden), np.where(runs, new_cell, cell)
             outputs[step] = np.where(runs, new, 0)
@@ -139,11 +150,12 @@ class Recurrent(Op):
         else:
             recalled = (reset * hidden) @ r[2 * size :].T + from_state[2 * size :]
         candidate = activate(1, self._clipped(fed[:, 2 * size :] + recalled))
-        return (1 - update) * candidate + update * hidden
+        new: Array = (1 - update) * candidate + update * hidden
+        return new
 
 
 def _order(steps: int, ends: Array, backwards: bool) -> Array:
-    """(steps, n): which time each element reads at each step. Backwards starts at the element's end; its own inverse."""
+    """(steps, n): the time each element reads at each step; backwards starts at its end and is its own inverse."""
     forward = np.arange(steps)[:, None] + np.zeros_like(ends)[None, :]
     if not backwards:
         return forward

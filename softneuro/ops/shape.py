@@ -127,7 +127,7 @@ class ConstantOfShape(Op):
 
 @dataclass(frozen=True)
 class Range(Op):
-    """``start + i * delta`` for all i with a value before ``limit``. Inputs: start, limit, delta (scalars, one type)."""
+    """``start + i * delta`` for all i with a value before ``limit``. Inputs: start, limit, delta (scalars)."""
 
     name: ClassVar[str] = "range"
 

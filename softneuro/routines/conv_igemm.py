@@ -59,12 +59,15 @@ def _signatures(problem: Problem) -> tuple[Signature, ...]:
 
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
-    """Tiles that fit the registers; row counts are balanced so that the last tile is nearly full."""
+    """Tiles that fit the registers, those that pad the filters least first, then the widest for their number of loads.
+
+    Row counts are balanced so that the last tile is nearly full.
+    """
     pixels = math.prod(problem.outputs[0].shape[2:])
     filters = problem.input(1).shape[0] // cast(Conv, problem.op).groups
     vectors = math.ceil(filters / target.f32_lanes)
     found: dict[tuple[int, int], Schedule] = {}
-    for nv in (2, 3, 4, 1):
+    for nv in sorted((2, 3, 4, 1), key=lambda nv: math.ceil(vectors / nv) * nv):
         most = (target.registers - nv - 1) // nv
         if nv > vectors or most < 1:
             continue

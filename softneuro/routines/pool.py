@@ -28,9 +28,11 @@ from softneuro.routines.routine import (
 )
 from softneuro.types import Array, DType, Format, Layout
 
-__all__ = ["POOL_WINDOW_F32_CHL", "Axis", "pool_axes", "reject_pool"]
+__all__ = ["POOL_WINDOW_F32_CHF", "POOL_WINDOW_F32_CHL", "Axis", "pool_axes", "reject_pool"]
 
 _CHL = Format(DType.F32, Layout.CHL)
+_CHF = Format(DType.F32, Layout.CHF)
+_CHF_ROWS = 4  # padded rows in flight for each thread, as in kernels/pool_chf.py
 _AXES = 3
 
 
@@ -86,12 +88,12 @@ def pool_axes(problem: Problem) -> tuple[Axis, Axis, Axis]:
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
     """nv: vectors of channels at a time, balanced so that the last group is nearly full.
 
-    passes: windows whole, or first along w and then along d and h where that is fewer taps.
+    passes: windows whole, or first along w and then along d and h where that is less than half the taps.
     """
     vectors = math.ceil(problem.input(0).shape[1] / target.f32_lanes)
     balanced = [math.ceil(vectors / math.ceil(vectors / most)) for most in (4, 8) if 2 * most < target.registers]
     d, h, w = pool_axes(problem)
-    separable = d.stride * h.stride * w.kernel + d.kernel * h.kernel < d.kernel * h.kernel * w.kernel
+    separable = 2 * (d.stride * h.stride * w.kernel + d.kernel * h.kernel) < d.kernel * h.kernel * w.kernel
     passes = (2, 1) if separable else (1,)
     return tuple({"nv": max(1, nv), "passes": p} for p in passes for nv in dict.fromkeys(balanced))
 
@@ -128,4 +130,35 @@ POOL_WINDOW_F32_CHL = Routine(
     signatures=lambda problem: (Signature((_CHL,), (_CHL,)),),
     schedules=_schedules,
     build=_build_chl,
+)
+
+
+def _build_chf(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
+    x, lanes = problem.input(0), target.f32_lanes
+    d, h, w = pool_axes(problem)
+
+    def whole(count: int) -> int:
+        return math.ceil(count / lanes) * lanes
+
+    row_floats = whole(max(w.pad + whole(w.size), whole(w.outputs) * w.stride + (w.kernel - 1) * w.dilation))
+    with np.errstate(divide="ignore"):
+        factors = np.ones(whole(w.outputs), np.float32)
+        factors[: w.outputs] = np.float32(1) / w.windows[:, 2].astype(np.float32)
+    steps = (4 * w.size * h.size, 4 * w.size)
+    words = (
+        source(0), target_of(0), x.shape[0] * x.shape[1], d.outputs, h.outputs, w.outputs, steps[0] * d.size, *steps,
+        steps[0] * d.dilation, steps[1] * h.dilation, w.size, w.pad, row_floats, 4 * w.dilation,
+        table(0), table(1), table(2), scratch(), problem.threads,
+    )  # fmt: skip
+    kind = cast(Pool, problem.op).kind
+    kernel = KernelSpec.of("pool_chf", kind=kind, stride=w.stride, kernel_h=h.kernel, kernel_w=w.kernel)
+    return Built((Launch(kernel, words),), (d.windows, h.windows, factors), 4 * row_floats * _CHF_ROWS * problem.threads)
+
+
+POOL_WINDOW_F32_CHF = Routine(
+    name="pool.window.f32.chf",
+    op=Pool,
+    reject=reject_pool,
+    signatures=lambda problem: (Signature((_CHF,), (_CHF,)),),
+    build=_build_chf,
 )
