@@ -26,8 +26,8 @@ class Difference:
     """One output compared.
 
     absolute: the largest absolute difference (infinite when shapes, types or the places of NaN differ); scale: the
-    largest absolute value on the other side; top5_equal: whether the five largest entries of the last axis are
-    the same, for outputs of at least ten, else None.
+    largest absolute value on the other side; top5_equal: for outputs of shape (samples, classes) with ten classes
+    or more, whether the five largest are the same, else None.
     """
 
     name: str
@@ -72,13 +72,12 @@ def _difference(name: str, here: Array, there: Array) -> Difference:
 
 
 def _top5(a: Array, b: Array) -> bool | None:
-    """Whether the five largest of the last axis are the same ones, ties within rounding aside."""
-    if a.ndim < 1 or a.shape[-1] < 2 * _TOP or a.size == 0:
+    """Whether the five largest classes of every sample are the same ones, ties within rounding aside."""
+    if a.ndim != 2 or a.shape[-1] < 2 * _TOP or a.size == 0:
         return None
-    rows_a, rows_b = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
-    threshold = np.sort(rows_b, axis=-1)[:, -_TOP]
-    slack = 1e-4 * np.abs(rows_b).max(axis=-1)
-    chosen = np.take_along_axis(rows_b, np.argsort(rows_a, axis=-1)[:, -_TOP:], axis=-1)
+    threshold = np.sort(b, axis=-1)[:, -_TOP]
+    slack = 1e-4 * np.abs(b).max(axis=-1)
+    chosen = np.take_along_axis(b, np.argsort(a, axis=-1)[:, -_TOP:], axis=-1)
     return bool((chosen >= (threshold - slack)[:, None]).all())
 
 

@@ -111,15 +111,21 @@ class If(BodyOp):
         return Bound(Call(branch), tuple(1 + self.captures.index(name) for name in branch.inputs))
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
+        found = {self._branch_types(branch, types) for branch in (self.then_branch, self.else_branch)} - {None}
+        if len(found) != 1:
+            texts = sorted(", ".join(map(str, branch)) for branch in found if branch is not None)
+            raise DynamicShape(f"the branches give {' or '.join(texts) or 'nothing'}, needed a known condition")
+        return found.pop() or ()
+
+    def _branch_types(self, branch: Graph, types: Types) -> tuple[TensorType, ...] | None:
+        """Types of the outputs; None for a branch that cannot be meant, because it does not take these inputs."""
         captured = dict(zip(self.captures, types[1:], strict=True))
-        found = [
-            Call(branch).infer([captured[name] for name in branch.inputs])
-            for branch in (self.then_branch, self.else_branch)
-        ]
-        if found[0] != found[1]:
-            texts = [", ".join(map(str, branch)) for branch in found]
-            raise DynamicShape(f"the branches give {texts[0]} and {texts[1]}, needed a known condition or equal types")
-        return found[0]
+        try:
+            return _output_types(branch, {name: captured[name] for name in branch.inputs})
+        except DynamicShape:
+            raise
+        except InputError:
+            return None
 
     def reference(self, inputs: Values) -> tuple[Array, ...]:
         assert inputs[0] is not None

@@ -17,9 +17,16 @@ def info(name: str, array: Array) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 
-def model(nodes: Sequence[onnx.NodeProto], feeds: Mapping[str, Array], outputs: Sequence[str], *, opset: int = 20,
-          constants: Mapping[str, Array] | None = None, domains: Mapping[str, int] | None = None,
-          declared: bool = True) -> onnx.ModelProto:
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    feeds: Mapping[str, Array],
+    outputs: Sequence[str],
+    *,
+    opset: int = 20,
+    constants: Mapping[str, Array] | None = None,
+    domains: Mapping[str, int] | None = None,
+    declared: bool = True,
+) -> onnx.ModelProto:
     """A model of these nodes. declared: whether the inputs' sizes are, or only their rank."""
     inputs = [info(name, array) for name, array in feeds.items()]
     if not declared:
@@ -32,14 +39,24 @@ def model(nodes: Sequence[onnx.NodeProto], feeds: Mapping[str, Array], outputs: 
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
 
 
-def one_node(op_type: str, feeds: Mapping[str, Array], *, opset: int = 20, constants: Mapping[str, Array] | None = None,
-             order: Sequence[str] | None = None, outputs: int = 1, domain: str = "", declared: bool = True,
-             **attributes: Any) -> onnx.ModelProto:
+def one_node(
+    op_type: str,
+    feeds: Mapping[str, Array],
+    *,
+    opset: int = 20,
+    constants: Mapping[str, Array] | None = None,
+    order: Sequence[str] | None = None,
+    outputs: int = 1,
+    domain: str = "",
+    domain_version: int = 1,
+    declared: bool = True,
+    **attributes: Any,
+) -> onnx.ModelProto:
     """A model of one node that reads the feeds, then the constants, or what ``order`` says ("" for an absent one)."""
     names = list(order) if order is not None else [*feeds, *(constants or {})]
     results = [f"y{i}" for i in range(outputs)]
     node = helper.make_node(op_type, names, results, domain=domain, name="the_node", **attributes)
-    domains = {domain: 1} if domain else {}
+    domains = {domain: domain_version} if domain else {}
     return model([node], feeds, results, opset=opset, constants=constants, domains=domains, declared=declared)
 
 

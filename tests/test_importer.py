@@ -67,7 +67,10 @@ def exploding_functions() -> onnx.ModelProto:
     for i in range(40):
         inner = f"F{i - 1}" if i else "Relu"
         domain = "local" if i else ""
-        body = [helper.make_node(inner, ["a"], ["t"], domain=domain), helper.make_node(inner, ["t"], ["b"], domain=domain)]
+        body = [
+            helper.make_node(inner, ["a"], ["t"], domain=domain),
+            helper.make_node(inner, ["t"], ["b"], domain=domain),
+        ]
         proto.functions.append(helper.make_function("local", f"F{i}", ["a"], ["b"], body, imports))
     return proto
 
@@ -84,7 +87,8 @@ def sparse_outside() -> onnx.ModelProto:
     proto = model([node("Add", ["x", "w"], ["y"])], X, ["y"])
     values = helper.make_tensor("w", TensorProto.FLOAT, [1], [1.0])
     proto.graph.sparse_initializer.append(
-        helper.make_sparse_tensor(values, helper.make_tensor("i", TensorProto.INT64, [1], [6]), [2, 3]))
+        helper.make_sparse_tensor(values, helper.make_tensor("i", TensorProto.INT64, [1], [6]), [2, 3])
+    )
     return proto
 
 
@@ -109,36 +113,72 @@ BAD: dict[str, tuple[Callable[[], onnx.ModelProto | bytes], type[SoftneuroError]
     "opset_too_new": (lambda: with_opset(999), ModelError, "uses operator set version 999, needed one from 1 to"),
     "opset_zero": (lambda: with_opset(0), ModelError, "uses operator set version 0"),
     "unknown_operator": (lambda: one_node("Frobnicate", X), UnsupportedOp, "layer 'the_node' (Frobnicate, opset 20)"),
-    "unknown_domain": (lambda: one_node("Frobnicate", X, domain="my.ops"), UnsupportedOp,
-                       "layer 'the_node' (Frobnicate, domain 'my.ops', opset 1)"),
+    "unknown_domain": (
+        lambda: one_node("Frobnicate", X, domain="my.ops"),
+        UnsupportedOp,
+        "layer 'the_node' (Frobnicate, domain 'my.ops', opset 1)",
+    ),
     "removed_operator": (lambda: one_node("Upsample", X, opset=13), ModelError, "Upsample"),
-    "domain_not_imported": (lambda: model([helper.make_node("Relu", ["x"], ["y"], domain="my.ops")], X, ["y"]), ModelError,
-                            "domain 'my.ops' has no operator set version"),
+    "domain_not_imported": (
+        lambda: model([helper.make_node("Relu", ["x"], ["y"], domain="my.ops")], X, ["y"]),
+        ModelError,
+        "domain 'my.ops' has no operator set version",
+    ),
     "too_few_inputs": (lambda: one_node("Add", X), ModelError, "has input size 1 not in range"),
     "unknown_attribute": (lambda: one_node("Relu", X, colour=3), ModelError, "Unrecognized attribute: colour"),
     "missing_attribute": (lambda: one_node("Concat", X), ModelError, "axis"),
     "wrong_attribute_type": (lambda: one_node("Softmax", X, axis=1.5), ModelError, "axis"),
-    "wrong_strides": (lambda: one_node("Conv", {"x": normal(1, 3, 5, 5), "w": normal(2, 3, 3, 3)}, strides=[1]), ModelError,
-                      "found strides (1,), needed 2 numbers"),
-    "zero_stride": (lambda: one_node("MaxPool", {"x": normal(1, 3, 5, 5)}, kernel_shape=[2, 2], strides=[0, 1]), ModelError,
-                    "strides (0, 1)"),
-    "kernel_contradicts_weights": (lambda: one_node("Conv", {"x": normal(1, 3, 5, 5)}, constants={"w": normal(2, 3, 3, 3)},
-                                                    kernel_shape=[5, 5]), ModelError, "needed equal kernel sizes"),
-    "cycle": (lambda: model([node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])], X, ["b"]), ModelError,
-              "layer 'make_a' (Add): is part of a cycle"),
-    "input_of_nobody": (lambda: model([node("Add", ["x", "ghost"], ["y"])], X, ["y"]), ModelError,
-                        "layer 'make_y' (Add): reads 'ghost', which is made by no node"),
-    "output_of_nobody": (lambda: model([node("Relu", ["x"], ["y"])], X, ["z"]), ModelError, "output 'z' is made by no node"),
-    "made_twice": (lambda: model([node("Relu", ["x"], ["y"]), node("Abs", ["x"], ["y"])], X, ["y"]), ModelError,
-                   "makes 'y', which exists already"),
-    "makes_an_input": (lambda: model([node("Relu", ["x"], ["x"])], X, ["x"]), ModelError, "makes 'x', which exists already"),
+    "wrong_strides": (
+        lambda: one_node("Conv", {"x": normal(1, 3, 5, 5), "w": normal(2, 3, 3, 3)}, strides=[1]),
+        ModelError,
+        "found strides (1,), needed 2 numbers",
+    ),
+    "zero_stride": (
+        lambda: one_node("MaxPool", {"x": normal(1, 3, 5, 5)}, kernel_shape=[2, 2], strides=[0, 1]),
+        ModelError,
+        "strides (0, 1)",
+    ),
+    "kernel_contradicts_weights": (
+        lambda: one_node("Conv", {"x": normal(1, 3, 5, 5)}, constants={"w": normal(2, 3, 3, 3)}, kernel_shape=[5, 5]),
+        ModelError,
+        "needed equal kernel sizes",
+    ),
+    "cycle": (
+        lambda: model([node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])], X, ["b"]),
+        ModelError,
+        "layer 'make_a' (Add): is part of a cycle",
+    ),
+    "input_of_nobody": (
+        lambda: model([node("Add", ["x", "ghost"], ["y"])], X, ["y"]),
+        ModelError,
+        "layer 'make_y' (Add): reads 'ghost', which is made by no node",
+    ),
+    "output_of_nobody": (
+        lambda: model([node("Relu", ["x"], ["y"])], X, ["z"]),
+        ModelError,
+        "output 'z' is made by no node",
+    ),
+    "made_twice": (
+        lambda: model([node("Relu", ["x"], ["y"]), node("Abs", ["x"], ["y"])], X, ["y"]),
+        ModelError,
+        "makes 'y', which exists already",
+    ),
+    "makes_an_input": (
+        lambda: model([node("Relu", ["x"], ["x"])], X, ["x"]),
+        ModelError,
+        "makes 'x', which exists already",
+    ),
     "input_twice": (lambda: duplicated("input"), ModelError, "input 'x' is listed twice"),
     "initialiser_twice": (lambda: duplicated("initializer"), ModelError, "initialiser 'w' is there twice"),
     "weights_too_short": (lambda: with_weight(data_type=1, dims=[2, 3], raw_data=bytes(20)), ModelError, "tensor 'w'"),
     "weights_negative_size": (lambda: with_weight(data_type=1, dims=[-2, 3]), ModelError, "found shape (-2, 3)"),
     "weights_huge_but_empty": (lambda: with_weight(data_type=1, dims=[1 << 40]), ModelError, "tensor 'w'"),
     "weights_without_type": (lambda: with_weight(dims=[2]), ModelError, "found element type 0"),
-    "weights_unknown_type": (lambda: with_weight(data_type=999, dims=[2], raw_data=bytes(8)), ModelError, "element type 999"),
+    "weights_unknown_type": (
+        lambda: with_weight(data_type=999, dims=[2], raw_data=bytes(8)),
+        ModelError,
+        "element type 999",
+    ),
     "sparse_too_large": (huge_sparse, ResourceLimitError, "sparse tensor 'w' of shape (1048576, 1048576) needs"),
     "sparse_outside": (sparse_outside, ModelError, "sparse tensor 'w' of shape (2, 3)"),
     "external_without_path": (lambda: external("w.bin"), ModelError, "needed the model's path rather than its bytes"),
@@ -270,7 +310,9 @@ def test_domain_spelled_out() -> None:
 
 
 def test_initialisers_among_inputs_are_constants() -> None:
-    proto = model([node("Add", ["x", "w"], ["y"])], {**X, "w": normal(2, 3)}, ["y"], constants={"w": normal(2, 3, seed=1)})
+    proto = model(
+        [node("Add", ["x", "w"], ["y"])], {**X, "w": normal(2, 3)}, ["y"], constants={"w": normal(2, 3, seed=1)}
+    )
     graph = import_model(proto)
     assert list(graph.inputs) == ["x"]
     assert list(graph.constants) == ["w"]
@@ -286,11 +328,24 @@ def test_sparse_initialisers_become_dense() -> None:
 
 
 def test_functions_are_inlined() -> None:
-    proto = model([helper.make_node("Twice", ["x"], ["y"], domain="local"), helper.make_node("Quad", ["y"], ["z"], domain="local")],
-                  X, ["z"], domains={"local": 1}, constants={"w": normal(3)})
+    proto = model(
+        [
+            helper.make_node("Twice", ["x"], ["y"], domain="local"),
+            helper.make_node("Quad", ["y"], ["z"], domain="local"),
+        ],
+        X,
+        ["z"],
+        domains={"local": 1},
+        constants={"w": normal(3)},
+    )
     imports = [helper.make_opsetid("", 20), helper.make_opsetid("local", 1)]
-    proto.functions.append(helper.make_function("local", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], ["b"])], imports))
-    body = [helper.make_node("Twice", ["a"], ["t"], domain="local"), helper.make_node("Twice", ["t"], ["b"], domain="local")]
+    proto.functions.append(
+        helper.make_function("local", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], ["b"])], imports)
+    )
+    body = [
+        helper.make_node("Twice", ["a"], ["t"], domain="local"),
+        helper.make_node("Twice", ["t"], ["b"], domain="local"),
+    ]
     proto.functions.append(helper.make_function("local", "Quad", ["a"], ["b"], body, imports))
     graph = import_model(proto)
     assert [layer.op.name for layer in graph] == ["pointwise"] * 3
@@ -304,8 +359,11 @@ def test_nodes_are_sorted_and_keep_their_order_otherwise() -> None:
 
 
 def test_names_are_made_and_unique() -> None:
-    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Abs", ["a"], ["b"], name="same"),
-             helper.make_node("Neg", ["b"], ["c"], name="same")]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Abs", ["a"], ["b"], name="same"),
+        helper.make_node("Neg", ["b"], ["c"], name="same"),
+    ]
     assert [layer.name for layer in import_model(model(nodes, X, ["c"]))] == ["Relu_0", "same", "same_1"]
 
 
@@ -322,7 +380,9 @@ def test_unused_constants_are_dropped() -> None:
 
 def declared(**shapes: list[int | str | None]) -> onnx.ModelProto:
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
-    graph = helper.make_graph([helper.make_node("Sum", list(shapes), ["y"])], "g", inputs, [onnx.ValueInfoProto(name="y")])
+    graph = helper.make_graph(
+        [helper.make_node("Sum", list(shapes), ["y"])], "g", inputs, [onnx.ValueInfoProto(name="y")]
+    )
     return helper.make_model(graph)
 
 
@@ -335,7 +395,12 @@ def test_declared_shapes() -> None:
 def test_shapes_override_and_symbols_spread() -> None:
     proto = declared(a=["n", 3], b=["n", 1], c=["?", 3], d=["?", 3])
     inputs = import_model(proto, shapes={"a": (4, 5), "c": (4, 3)}).inputs
-    assert {name: entry.shape for name, entry in inputs.items()} == {"a": (4, 5), "b": (4, 1), "c": (4, 3), "d": (None, 3)}
+    assert {name: entry.shape for name, entry in inputs.items()} == {
+        "a": (4, 5),
+        "b": (4, 1),
+        "c": (4, 3),
+        "d": (None, 3),
+    }
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ def node(op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attribut
     return helper.make_node(op_type, list(inputs), list(outputs), name=f"make_{outputs[0]}", **attributes)
 
 
-def body(nodes: Sequence[onnx.NodeProto], inputs: dict[str, int], outputs: dict[str, list[int | None] | None]) -> onnx.GraphProto:
+def body(
+    nodes: Sequence[onnx.NodeProto], inputs: dict[str, int], outputs: dict[str, list[int | None] | None]
+) -> onnx.GraphProto:
     declared = [helper.make_tensor_value_info(name, element, None) for name, element in inputs.items()]
     results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()]
     return helper.make_graph(nodes, "body", declared, results)
@@ -85,6 +87,12 @@ def test_if_types() -> None:
         DIFFERENT.layers[-1].op.infer(types)
 
 
+def test_if_types_are_those_of_the_branch_that_takes_the_inputs() -> None:
+    graph = if_model([node("MatMul", ["x", "x"], ["b"])], [node("ReduceSum", ["h"], ["b"], keepdims=0)])
+    x = TensorType(F32, (2, 3))
+    assert graph.layers[-1].op.infer([TensorType(DType.BOOL, ()), x, x]) == (TensorType(F32, ()),)
+
+
 def test_if_refuses_a_condition_of_many_elements() -> None:
     with pytest.raises(InputError, match="needed one element"):
         reference.run(SAME, {"x": X, "c": np.array([True, False])})
@@ -107,16 +115,25 @@ def loop_model(count: bool = True, condition: bool = True, *, stop_at: float = 1
     """total += x[i]-like sums: state s = s + k, k captured; collects s; stops when s is not below stop_at."""
     nodes = [node("Add", ["s", "k"], ["s2"]), node("Less", ["s2", "limit"], ["go"]), node("Identity", ["s2"], ["out"])]
     inner = body(nodes, {"i": TensorProto.INT64, "was": TensorProto.BOOL, "s": TensorProto.FLOAT}, {})
-    inner.output.extend([helper.make_tensor_value_info("go", TensorProto.BOOL, []),
-                         helper.make_tensor_value_info("s2", TensorProto.FLOAT, [2]),
-                         helper.make_tensor_value_info("out", TensorProto.FLOAT, [2])])
+    inner.output.extend(
+        [
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("s2", TensorProto.FLOAT, [2]),
+            helper.make_tensor_value_info("out", TensorProto.FLOAT, [2]),
+        ]
+    )
     inner.node[1].input[0] = "first"
     inner.node.insert(1, node("ReduceMax", ["s2"], ["first"], keepdims=0))
     inputs = ["n" if count else "", "c" if condition else "", "s0"]
     feeds = {"n": np.array(3), "c": TRUE, "s0": np.zeros(2, np.float32), "k": np.array([1, 2], np.float32)}
     used = {name: value for name, value in feeds.items() if name in inputs or name == "k"}
-    proto = model([node("Loop", inputs, ["last", "all"], body=inner)], used, ["last", "all"], opset=17,
-                  constants={"limit": np.array(stop_at, np.float32)})
+    proto = model(
+        [node("Loop", inputs, ["last", "all"], body=inner)],
+        used,
+        ["last", "all"],
+        opset=17,
+        constants={"limit": np.array(stop_at, np.float32)},
+    )
     return import_model(proto)
 
 
@@ -156,17 +173,24 @@ def scan_model(**attributes: Any) -> Graph:
     """Running sums of x's rows, each also doubled by a captured factor."""
     nodes = [node("Add", ["s", "row"], ["s2"]), node("Mul", ["s2", "w"], ["out"])]
     inner = body(nodes, {"s": TensorProto.FLOAT, "row": TensorProto.FLOAT}, {"s2": [3], "out": [3]})
-    proto = model([node("Scan", ["s0", "x"], ["last", "all"], body=inner, num_scan_inputs=1, **attributes)],
-                  {"s0": np.zeros(3, np.float32), "x": normal(4, 3)}, ["last", "all"],
-                  constants={"w": np.array(2, np.float32)})
+    proto = model(
+        [node("Scan", ["s0", "x"], ["last", "all"], body=inner, num_scan_inputs=1, **attributes)],
+        {"s0": np.zeros(3, np.float32), "x": normal(4, 3)},
+        ["last", "all"],
+        constants={"w": np.array(2, np.float32)},
+    )
     return import_model(proto)
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_scan(backwards: bool, axis: int) -> None:
-    graph = scan_model(scan_input_axes=[axis], scan_output_axes=[axis], scan_input_directions=[int(backwards)],
-                       scan_output_directions=[int(backwards)])
+    graph = scan_model(
+        scan_input_axes=[axis],
+        scan_output_axes=[axis],
+        scan_input_directions=[int(backwards)],
+        scan_output_directions=[int(backwards)],
+    )
     rows = normal(4, 3)
     x = np.ascontiguousarray(np.moveaxis(rows, 0, axis))
     found = reference.run(graph, {"s0": np.zeros(3, np.float32), "x": x})
@@ -186,11 +210,18 @@ def test_scan_without_slices() -> None:
 
 
 def test_batched_scan_of_opset_8_stops_at_lengths() -> None:
-    inner = body([node("Add", ["s", "row"], ["s2"]), node("Identity", ["s2"], ["out"])],
-                 {"s": TensorProto.FLOAT, "row": TensorProto.FLOAT}, {"s2": [2], "out": [2]})
+    inner = body(
+        [node("Add", ["s", "row"], ["s2"]), node("Identity", ["s2"], ["out"])],
+        {"s": TensorProto.FLOAT, "row": TensorProto.FLOAT},
+        {"s2": [2], "out": [2]},
+    )
     x, start = normal(2, 4, 2), np.zeros((2, 2), np.float32)
-    proto = model([node("Scan", ["l", "s0", "x"], ["last", "all"], body=inner, num_scan_inputs=1)],
-                  {"l": np.array([4, 2]), "s0": start, "x": x}, ["last", "all"], opset=8)
+    proto = model(
+        [node("Scan", ["l", "s0", "x"], ["last", "all"], body=inner, num_scan_inputs=1)],
+        {"l": np.array([4, 2]), "s0": start, "x": x},
+        ["last", "all"],
+        opset=8,
+    )
     found = reference.run(import_model(proto), {"l": np.array([4, 2]), "s0": start, "x": x})
     sums = np.cumsum(x, 1)
     np.testing.assert_allclose(found["last"], [sums[0, 3], sums[1, 1]], rtol=1e-5)
@@ -222,7 +253,9 @@ def called(inner: Graph, outputs: tuple[str, ...]) -> tuple[Graph, Graph]:
 
 
 INNER = {
-    "chain": model([node("Add", ["a", "w"], ["t"]), node("Neg", ["t"], ["b"])], {"a": X}, ["b"], constants={"w": normal(3)}),
+    "chain": model(
+        [node("Add", ["a", "w"], ["t"]), node("Neg", ["t"], ["b"])], {"a": X}, ["b"], constants={"w": normal(3)}
+    ),
     "input_as_output": model([node("Neg", ["a"], ["b"])], {"a": X}, ["b", "a"]),
     "constant_as_output": model([node("Neg", ["a"], ["b"])], {"a": X}, ["b", "w"], constants={"w": normal(3)}),
     "one_output_twice": model([node("Neg", ["a"], ["b"])], {"a": X}, ["b", "b"]),

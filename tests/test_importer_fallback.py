@@ -25,8 +25,10 @@ def only_op(proto: onnx.ModelProto) -> OnnxOp:
 
 
 def test_equal_layers_are_equal_values() -> None:
-    nodes = [onnx.helper.make_node("CumSum", ["x", "a"], ["b"], name="one"),
-             onnx.helper.make_node("CumSum", ["b", "a"], ["c"], name="two", doc_string="text")]
+    nodes = [
+        onnx.helper.make_node("CumSum", ["x", "a"], ["b"], name="one"),
+        onnx.helper.make_node("CumSum", ["b", "a"], ["c"], name="two", doc_string="text"),
+    ]
     first, second = import_model(model(nodes, {"x": normal(2, 3)}, ["c"], constants={"a": np.array(1)})).layers
     assert first.op == second.op
     assert hash(first.op) == hash(second.op)
@@ -41,7 +43,10 @@ def test_text_form() -> None:
 
 
 def test_known_small_inputs_make_types_known() -> None:
-    op, k = only_op(one_node("TopK", {"x": normal(2, 5)}, constants={"k": np.array([2])}, outputs=2)), TensorType(DType.I64, (1,))
+    op, k = (
+        only_op(one_node("TopK", {"x": normal(2, 5)}, constants={"k": np.array([2])}, outputs=2)),
+        TensorType(DType.I64, (1,)),
+    )
     with pytest.raises(DynamicShape):
         op.infer([X, k])
     bound = op.bind([X, k], [None, np.array([2])])
@@ -92,8 +97,11 @@ def test_failing_reference_is_one_sentence() -> None:
 
 
 def test_sequences_and_strings_pass_through() -> None:
-    nodes = [onnx.helper.make_node("SequenceConstruct", ["x", "x"], ["s"]), onnx.helper.make_node("Identity", ["s"], ["t"]),
-             onnx.helper.make_node("SequenceAt", ["t", "i"], ["y"])]
+    nodes = [
+        onnx.helper.make_node("SequenceConstruct", ["x", "x"], ["s"]),
+        onnx.helper.make_node("Identity", ["s"], ["t"]),
+        onnx.helper.make_node("SequenceAt", ["t", "i"], ["y"]),
+    ]
     graph = import_model(model(nodes, {"x": normal(3)}, ["y", "t"], constants={"i": np.array(1)}))
     found = reference.run(graph, {"x": normal(3)})
     np.testing.assert_array_equal(found["y"], normal(3))

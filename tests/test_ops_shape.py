@@ -90,8 +90,9 @@ REFUSED: dict[str, tuple[Op, list[TensorType], list[Array | None], type[InputErr
 
 
 @pytest.mark.parametrize("op, types, values, kind", REFUSED.values(), ids=REFUSED.keys())
-def test_refused(op: Op, types: list[TensorType], values: list[Array | None],
-                 kind: type[InputError] | type[ResourceLimitError]) -> None:
+def test_refused(
+    op: Op, types: list[TensorType], values: list[Array | None], kind: type[InputError] | type[ResourceLimitError]
+) -> None:
     with pytest.raises(kind):
         bound = op.bind(types, values)
         assert bound is not None

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pictures import text_picture
 
 import softneuro
 from softneuro.compare import differences, onnxruntime_session
@@ -65,8 +66,12 @@ def _run_peer(peer: Any, feeds: Mapping[str, Array]) -> dict[str, Array]:
     return dict(zip(names, peer.run(names, dict(feeds)), strict=True))
 
 
-def _feeds(session: softneuro.Session, shapes: Shapes, seed: int) -> dict[str, Array]:
-    """Pictures and sound as normal noise, tokens and bytes as small whole numbers, lengths as long as the text."""
+def _feeds(name: str, session: softneuro.Session, shapes: Shapes, seed: int) -> dict[str, Array]:
+    """Pictures of text for OCR, other pictures and sound as normal noise, tokens and bytes as small whole numbers,
+    lengths as long as the text."""
+    if name.startswith("ppocr"):
+        count, _, height, width = shapes["x"]
+        return {"x": text_picture(count, height, width, 48 if height > 48 else height, seed)}
     rng = np.random.default_rng(seed)
     feeds: dict[str, Array] = {}
     for info in session.inputs:
@@ -94,9 +99,9 @@ def test_equals_onnxruntime(name: str, tmp_path: Path) -> None:
     first = MODELS[name][0]
     softneuro.tune(path, shapes=first, threads=2, time_limit=MEASURING_SECONDS).save(tmp_path / "model.plan")
     session = softneuro.Session(tmp_path / "model.plan")
-    peer = onnxruntime_session(path, _feeds(session, first, 0), 2)
+    peer = onnxruntime_session(path, _feeds(name, session, first, 0), 2)
     for seed, shapes in enumerate(MODELS[name]):
-        feeds = _feeds(session, shapes, seed)
+        feeds = _feeds(name, session, shapes, seed)
         _assert_same(session.run(feeds), _run_peer(peer, feeds))
 
 

@@ -40,7 +40,8 @@ def with_functions_inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
     try:
         inlined = onnx.inliner.inline_local_functions(light, convert_version=True)
         if maps:
-            inlined = onnx.inliner.inline_selected_functions(inlined, [("", "SequenceMap")], inline_schema_functions=True)
+            names = [("", "SequenceMap")]
+            inlined = onnx.inliner.inline_selected_functions(inlined, names, inline_schema_functions=True)
     except (RuntimeError, ValueError, DecodeError) as error:
         raise ModelError(f"the model's functions cannot be inlined: {str(error).strip().splitlines()[0]}") from error
     declared = {info.name for info in proto.graph.input}

@@ -12,8 +12,8 @@ import onnx
 from softneuro.errors import ModelError
 from softneuro.graph import Graph, GraphInput, Layer
 from softneuro.importer.fallback import convert_any
-from softneuro.importer.known_types import KnownType
 from softneuro.importer.functions import subgraphs
+from softneuro.importer.known_types import KnownType
 from softneuro.importer.node import Node, tensor_dtype
 from softneuro.importer.table import CONVERTERS, TAKES_ANY_ELEMENT
 from softneuro.importer.weights import Weights

@@ -50,7 +50,7 @@ def _lp_norm(node: Node) -> tuple[Layer, ...]:
 
 
 def _local_response_norm(node: Node) -> tuple[Layer, ...]:
-    """x / (bias + alpha * mean of squares of neighbouring channels) ^ beta; the mean is a pooling of (n, 1, c, rest)."""
+    """x / (bias + alpha * mean of squares of near channels) ^ beta; the mean is a pooling of (n, 1, c, rest)."""
     size = int(node.get("size"))
     alpha, beta, bias = (float(node.get(n, d)) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
     squares, matrices, planes, means, shape, mean = map(

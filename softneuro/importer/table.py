@@ -9,6 +9,7 @@ from softneuro.importer import (
     conv,
     conv_transpose,
     matmul,
+    ml,
     movement,
     norm,
     pointwise,
@@ -39,6 +40,7 @@ _FAMILIES: Mapping[str, tuple[Converters, ...]] = {
         shape.CONVERTERS,
         control.CONVERTERS,
     ),
+    "ai.onnx.ml": (ml.CONVERTERS,),
     "com.microsoft": (pointwise.MICROSOFT, conv.MICROSOFT, matmul.MICROSOFT),
 }
 

@@ -71,11 +71,12 @@ class Recurrent(Op):
         return y.size * GATES[self.kind] * (x.shape[2] + self.hidden)
 
     def reference(self, inputs: Values) -> tuple[Array, ...]:
-        x, w, r, bias, lengths, hidden, cell, peepholes = (*inputs, *(None,) * (8 - len(inputs)))
+        padded: list[Array | None] = [*inputs, *[None] * (8 - len(inputs))]
+        x, w, r, bias, lengths, hidden, cell, peepholes = padded
         assert x is not None and w is not None and r is not None
         if self.batch_first:
-            x, hidden, cell = (None if v is None else np.swapaxes(v, 0, 1) for v in (x, hidden, cell))
-            assert x is not None
+            x = np.swapaxes(x, 0, 1)
+            hidden, cell = [None if v is None else np.swapaxes(v, 0, 1) for v in (hidden, cell)]
         steps, n = x.shape[:2]
         ends = np.full(n, steps) if lengths is None else np.asarray(lengths).astype(np.int64)
         walks = []

@@ -20,13 +20,14 @@ from softneuro.plan.plan import Choice, Plan, Provenance
 from softneuro.routines.routine import Signature
 from softneuro.types import Array, DType
 
-__all__ = ["FORMAT_VERSION", "load_plan", "save_plan"]
+__all__ = ["FORMAT_VERSION", "load_plan", "release", "save_plan"]
 
 MAGIC = b"softneuro plan\r\n"
 FORMAT_VERSION = 1
 _PREFIX = struct.Struct("<16sIIQ32s")  # magic, format version, reserved, header bytes, SHA-256 of all that follows
 _ALIGNMENT = 64
 _MOST_HEADER_BYTES = 1 << 28
+_CHUNK = 1 << 24
 
 
 class _Blobs:
@@ -119,7 +120,12 @@ def _read(path: Path) -> memoryview:
         raise PlanError(f"plan {str(path)!r}: found format version {version}, needed {FORMAT_VERSION}: tune the model again")
     if header_bytes > min(_MOST_HEADER_BYTES, size - _PREFIX.size):
         raise PlanError(f"plan {str(path)!r}: is truncated: found {size} bytes")
-    if hashlib.sha256(data[_PREFIX.size :]).digest() != digest:
+    found = hashlib.sha256()
+    for start in range(_PREFIX.size, size, _CHUNK):
+        piece = data[start : start + _CHUNK]
+        found.update(piece)
+        release(np.frombuffer(piece, np.uint8))
+    if found.digest() != digest:
         raise PlanError(f"plan {str(path)!r}: is damaged: its contents do not match its digest")
     return data
 
@@ -165,6 +171,24 @@ def load_plan(path: str | Path) -> Plan:
         raise PlanError(f"plan {str(path)!r}: {error}") from error
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise PlanError(f"plan {str(path)!r}: is damaged: {type(error).__name__}: {error}") from error
+
+
+def release(array: Array) -> None:
+    """Let the kernel take back the memory of a constant that lies in a mapped plan file; it is read again when needed.
+
+    Does nothing for any other array.
+    """
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    mapping = base.obj if isinstance(base, memoryview) else base
+    if not isinstance(mapping, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    start = array.ctypes.data - np.frombuffer(mapping, np.uint8).ctypes.data
+    first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    last = (start + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if last > first:
+        mapping.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
 def _decode_choices(data: Mapping[str, Any]) -> dict[str, Choice]:

@@ -16,6 +16,7 @@ import numpy as np
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.codegen.winograd_matrices import TAPS, minimal
+from softneuro.memory import aligned_empty
 from softneuro.ops.conv import Conv
 from softneuro.problem import Problem
 from softneuro.routines.routine import (
@@ -82,7 +83,7 @@ def transformed_panels(weights: Array, m: int, width: int) -> Array:
     both = np.kron(g, g).astype(np.float32)
     points, taps = both.shape
     panels, depth = math.ceil(filters / width), _padded(channels)
-    result = np.empty((panels, points, depth, width), np.float32)
+    result = aligned_empty((panels, points, depth, width))
     part = np.zeros((depth * taps, width), np.float32)
     for panel in range(panels):
         rows = weights[panel * width : (panel + 1) * width]

@@ -14,6 +14,7 @@ from softneuro.ops.movement import BroadcastTo, DepthToSpace, SpaceToDepth, Tile
 from softneuro.ops.norm import LayerNorm
 from softneuro.ops.padding import Pad
 from softneuro.ops.pointwise import Pointwise
+from softneuro.ops.pool import GlobalPool, Pool
 from softneuro.ops.reduce import Reduce
 from softneuro.ops.resize import Resize
 from softneuro.ops.slicing import Concat, Split, StridedSlice
@@ -35,12 +36,14 @@ from softneuro.routines.layer_norm import LAYER_NORM_ROWS_F32_CHF
 from softneuro.routines.matmul_batched import MATMUL_BATCHED_F32_CHF
 from softneuro.routines.matmul_packed import MATMUL_PACKED_F32_PLAIN
 from softneuro.routines.matmul_vector import MATMUL_VECTOR_F32_PLAIN
+from softneuro.routines.global_pool import GLOBAL_POOL_MEAN_F32_CHF, GLOBAL_POOL_MEAN_F32_CHL
 from softneuro.routines.pad import PAD_ROWS_ANY
 from softneuro.routines.pointwise import POINTWISE_FUSED_F32_CHF, POINTWISE_FUSED_F32_CHL
 from softneuro.routines.reduce import REDUCE_ROWS_F32_CHF
 from softneuro.routines.resize_bilinear import RESIZE_BILINEAR_F32_CHL
 from softneuro.routines.resize_nearest import RESIZE_NEAREST_ANY
 from softneuro.routines.resize_separable import RESIZE_SEPARABLE_F32
+from softneuro.routines.pool import POOL_WINDOW_F32_CHF, POOL_WINDOW_F32_CHL
 from softneuro.routines.routine import Routine
 from softneuro.routines.slice import SLICE_STRIDED_ANY
 from softneuro.routines.softmax import SOFTMAX_ROWS_F32_CHF
@@ -62,6 +65,8 @@ ROUTINES: Mapping[type[Op], tuple[Routine, ...]] = {
     Adapt: (ADAPT_BLOCKED_ANY,),
     View: (VIEW_ALIAS_ANY,),
     Pointwise: (POINTWISE_FUSED_F32_CHF, POINTWISE_FUSED_F32_CHL),
+    Pool: (POOL_WINDOW_F32_CHL, POOL_WINDOW_F32_CHF),
+    GlobalPool: (GLOBAL_POOL_MEAN_F32_CHL, GLOBAL_POOL_MEAN_F32_CHF),
     Transpose: (TRANSPOSE_BLOCKED_ANY,),
     DepthToSpace: (DEPTH_TO_SPACE_STRIDED_ANY,),
     SpaceToDepth: (SPACE_TO_DEPTH_STRIDED_ANY,),

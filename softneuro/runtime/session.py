@@ -16,7 +16,8 @@ from softneuro.codegen import target as targets
 from softneuro.codegen.target import Target
 from softneuro.errors import InputError
 from softneuro.graph import GraphInput
-from softneuro.plan.file import load_plan
+from softneuro.memory import aligned
+from softneuro.plan.file import load_plan, release
 from softneuro.plan.lower import lower
 from softneuro.plan.plan import Plan
 from softneuro.plan.program import BufferKind, Stored
@@ -176,7 +177,10 @@ class Session:
               constants: Sequence[Array | None]) -> tuple[Array, ...]:
         key = (name, routine.name, repr(sorted(schedule.items())))
         if key not in self._packed:
-            self._packed[key] = routine.pack(problem, schedule, self.target, constants)
+            self._packed[key] = tuple(map(aligned, routine.pack(problem, schedule, self.target, constants)))
+            for constant in constants:
+                if constant is not None:
+                    release(constant)
         return self._packed[key]
 
     def _take(self, specialisation: _Specialisation) -> Context:

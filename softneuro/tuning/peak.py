@@ -74,7 +74,7 @@ class _Bench:
 
     def __init__(self, team: Team, target: Target, timer: Timer) -> None:
         self._team, self._target, self._timer = team, target, timer
-        self._sink = aligned_bytes(ALIGNMENT * team.size)
+        self._sink = aligned_bytes(ALIGNMENT * team.size)  # a cache line for each thread
 
     def gflops(self) -> float:
         chains = _chains(self._target)

@@ -19,34 +19,37 @@ from softneuro.codegen.vector import vectors
 
 __all__ = ["make"]
 
+Pack = Callable[[int, int, int, int, int, int], None]
+"""pack(b, first, n, k, columns, packed): columns from ``first`` of the matrix at b to rows of a panel."""
 
-def make(target: Target, mr: int, nv: int, transpose: bool, epilogue: str) -> Callable[[int, int, int], None]:
-    """The kernel for tiles of ``mr`` rows by ``nv`` vectors of columns; with ``transpose``, b is (n, k).
 
-    Threads split (batch, panel, row tile); a thread packs a panel when it comes to it, so that the packed panel is
-    still in its own cache when it is used.
-    """
-    tile = gemm_tile(target, mr, nv, epilogue)
+def _pack_rows(target: Target, nv: int) -> Pack:
+    """Packing of a b that is (k, n): pieces of its rows."""
     f32 = vectors(target)
-    load, load_n, store, splat, lanes = f32.load, f32.load_n, f32.store, f32.splat, f32.lanes
-    strip = transpose_strip(target, 4, lanes)
-    width = nv * lanes
-    row_bytes = width * 4
+    load, load_n, store, lanes = f32.load, f32.load_n, f32.store, f32.lanes
 
     @register_jitable
-    def pack_columns(source: int, n: int, k: int, columns: int, packed: int) -> None:
-        """Rows of b, of which ``columns`` elements belong to the panel."""
+    def pack(b: int, first: int, n: int, k: int, columns: int, packed: int) -> None:
         for i in range(k):
+            source, place = b + (i * n + first) * 4, packed + i * nv * lanes * 4
             for j in range(0, columns, lanes):
-                place = packed + i * row_bytes + j * 4
                 if columns - j >= lanes:
-                    store(place, load(source + (i * n + j) * 4))
+                    store(place + j * 4, load(source + j * 4))
                 else:
-                    store(place, load_n(source + (i * n + j) * 4, columns - j))
+                    store(place + j * 4, load_n(source + j * 4, columns - j))
+
+    return pack
+
+
+def _pack_transposed(target: Target, nv: int) -> Pack:
+    """Packing of a b that is (n, k): transposes, the last of which overlap those before them."""
+    lanes = target.f32_lanes
+    row_bytes = nv * lanes * 4
+    strip = transpose_strip(target, 4, lanes)
 
     @register_jitable
-    def pack_transposed(source: int, k: int, columns: int, packed: int) -> None:
-        """``columns`` rows of the transposed b; squares at the ends overlap those before them."""
+    def pack(b: int, first: int, n: int, k: int, columns: int, packed: int) -> None:
+        source = b + first * k * 4
         if columns >= lanes and k >= lanes:
             for i in range(0, k, lanes):
                 row = min(i, k - lanes)
@@ -56,10 +59,20 @@ def make(target: Target, mr: int, nv: int, transpose: bool, epilogue: str) -> Ca
                 for i in range(k):
                     store_f32(packed + i * row_bytes, j, load_f32(source + j * k * 4, i))
 
-    @register_jitable
-    def pack_bias(source: int, columns: int, packed: int) -> None:
-        for j in range(0, width, lanes):
-            store(packed + j * 4, load_n(source + j * 4, max(columns - j, 0)) if source else splat(0.0))
+    return pack
+
+
+def make(target: Target, mr: int, nv: int, transpose: bool, epilogue: str) -> Callable[[int, int, int], None]:
+    """The kernel for tiles of ``mr`` rows by ``nv`` vectors of columns; with ``transpose``, b is (n, k).
+
+    Threads split (batch, panel, row tile); a thread packs a panel when it comes to it, so that the packed panel is
+    still in its own cache when it is used.
+    """
+    tile = gemm_tile(target, mr, nv, epilogue)
+    pack = _pack_transposed(target, nv) if transpose else _pack_rows(target, nv)
+    f32 = vectors(target)
+    load_n, store, splat, lanes = f32.load_n, f32.store, f32.splat, f32.lanes
+    width = nv * lanes
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         a, y, b, bias = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
@@ -67,7 +80,7 @@ def make(target: Target, mr: int, nv: int, transpose: bool, epilogue: str) -> Ca
         m, k, n, a_row = load_i64(args, 8), load_i64(args, 9), load_i64(args, 10), load_i64(args, 11)
         workers = min(nthreads, load_i64(args, 13))
         packed = load_i64(args, 12) + tid * load_i64(args, 14)
-        packed_bias = packed + k * row_bytes
+        packed_bias = packed + k * width * 4
         if tid >= workers:
             return
         tiles = (m + mr - 1) // mr
@@ -82,15 +95,13 @@ def make(target: Target, mr: int, nv: int, transpose: bool, epilogue: str) -> Ca
             columns = min(width, n - first)
             if line != ready:
                 ready = line
-                source = b + load_i64(batches, 2 * batch + 1)
                 if columns < width:
                     for i in range(k * nv):
                         store(packed + i * lanes * 4, splat(0.0))
-                if transpose:
-                    pack_transposed(source + first * k * 4, k, columns, packed)
-                else:
-                    pack_columns(source + first * 4, n, k, columns, packed)
-                pack_bias(bias + first * 4 if bias else 0, columns, packed_bias)
+                pack(b + load_i64(batches, 2 * batch + 1), first, n, k, columns, packed)
+                for j in range(0, width, lanes):
+                    part = max(columns - j, 0) if bias else 0
+                    store(packed_bias + j * 4, load_n(bias + (first + j) * 4, part))
             place = ((batch * m + index * mr) * n + first) * 4
             table = offsets + mr * 4 if index == tiles - 1 else offsets
             tile(1, k, a + load_i64(batches, 2 * batch) + index * mr * a_row, a, table, packed, packed, packed_bias,

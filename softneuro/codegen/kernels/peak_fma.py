@@ -15,9 +15,9 @@ from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, fma_value, splat_value
 
-__all__ = ["SINK_BYTES", "make"]
+__all__ = ["make"]
 
-SINK_BYTES = 64
+_SINK_BYTES = 64
 
 
 def make(target: Target, chains: int) -> Callable[[int, int, int], None]:
@@ -43,6 +43,6 @@ def make(target: Target, chains: int) -> Callable[[int, int, int], None]:
     tile = micro_kernel(f"peak_fma_{chains}", 3, body)
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
-        tile(load_i64(args, 0), load_i64(args, 1), load_i64(args, 2) + tid * SINK_BYTES)
+        tile(load_i64(args, 0), load_i64(args, 1), load_i64(args, 2) + tid * _SINK_BYTES)
 
     return kernel

@@ -15,9 +15,9 @@ from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32
 
-__all__ = ["SINK_BYTES", "make"]
+__all__ = ["make"]
 
-SINK_BYTES = 64
+_SINK_BYTES = 64
 
 
 def make(target: Target, loads: int) -> Callable[[int, int, int], None]:
@@ -47,6 +47,6 @@ def make(target: Target, loads: int) -> Callable[[int, int, int], None]:
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         steps = load_i64(args, 1)
-        tile(load_i64(args, 0) + tid * steps * step_bytes, steps, load_i64(args, 2), load_i64(args, 3) + tid * SINK_BYTES)
+        tile(load_i64(args, 0) + tid * steps * step_bytes, steps, load_i64(args, 2), load_i64(args, 3) + tid * _SINK_BYTES)
 
     return kernel

@@ -1,7 +1,7 @@
 """Pooling with channels first, one output row at a time: along d and h into a padded row, then along w.
 
 The padded rows lie in scratch memory with the pads filled once, so that the second step knows no borders. A few
-rows are in flight, so that it does not wait for the stores of the first.
+rows are in flight, so that it does not wait for the stores of the first. The last vector of a row overlaps the one before.
 
 Words: 0 x, 1 y, 2 planes (images x channels), 3-5 outputs along d h w, 6 x bytes of a plane, 7-8 x bytes of one step
 along d h, 9-10 x bytes from tap to tap along d h, 11 width of x, 12 left pad, 13 floats of a padded row, 14 bytes
@@ -48,7 +48,7 @@ def make(target: Target, kind: str, stride: int, kernel_h: int, kernel_w: int) -
         tap_d, tap_h, width, pad = load_i64(args, 9), load_i64(args, 10), load_i64(args, 11), load_i64(args, 12)
         row_floats, tap_w = load_i64(args, 13), load_i64(args, 14)
         windows_d, windows_h, factors = load_i64(args, 15), load_i64(args, 16), load_i64(args, 17)
-        row_bytes, rest = row_floats * 4, width % lanes
+        row_bytes = row_floats * 4
         rows = load_i64(args, 18) + tid * ROWS * row_bytes
         threads = min(nthreads, load_i64(args, 19))
         units = planes * out_d * out_h if tid < threads else 0
@@ -69,26 +69,27 @@ def make(target: Target, kind: str, stride: int, kernel_h: int, kernel_w: int) -
                 source = x + plane * plane_bytes + load_i64(at_d, 0) * step_d + load_i64(at_h, 0) * step_h
                 taps_d, taps_h = load_i64(at_d, 1), load_i64(at_h, 1)
                 factor = splat(1.0 / (load_i64(at_d, 2) * load_i64(at_h, 2)))
-                if taps_d == 1 and taps_h == kernel_h:
-                    for i in range(0, width - lanes + 1, lanes):
+                if width < lanes:
+                    total = splat(neutral)
+                    for kd in range(taps_d):
+                        for kh in range(taps_h):
+                            total = combine(total, load_n(source + kd * tap_d + kh * tap_h, width))
+                    store_n(row, mul(total, factor) if is_average else total, width)
+                elif taps_d == 1 and taps_h == kernel_h:
+                    for start in range(0, width, lanes):
+                        i = min(start, width - lanes)
                         total = load(source + i * 4)
                         for kh in range(1, kernel_h):
                             total = combine(total, load(source + kh * tap_h + i * 4))
                         store(row + i * 4, mul(total, factor) if is_average else total)
                 else:
-                    for i in range(0, width - lanes + 1, lanes):
+                    for start in range(0, width, lanes):
+                        i = min(start, width - lanes)
                         total = splat(neutral)
                         for kd in range(taps_d):
                             for kh in range(taps_h):
                                 total = combine(total, load(source + kd * tap_d + kh * tap_h + i * 4))
                         store(row + i * 4, mul(total, factor) if is_average else total)
-                if rest > 0:
-                    tail = source + (width - rest) * 4
-                    total = splat(neutral)
-                    for kd in range(taps_d):
-                        for kh in range(taps_h):
-                            total = combine(total, load_n(tail + kd * tap_d + kh * tap_h, rest))
-                    store_n(row + (width - rest) * 4, mul(total, factor) if is_average else total, rest)
                 row += row_bytes
                 h += 1
                 if h == out_h:
@@ -100,16 +101,17 @@ def make(target: Target, kind: str, stride: int, kernel_h: int, kernel_w: int) -
             row = rows
             for each in range(unit, last):
                 place = y + each * out_w * 4
-                for i in range(0, out_w, lanes):
+                for start in range(0, out_w, lanes):
+                    i = max(0, min(start, out_w - lanes))
                     total = load_strided(row + i * stride * 4)
                     for kw in range(1, kernel_w):
                         total = combine(total, load_strided(row + i * stride * 4 + kw * tap_w))
                     if is_average:
                         total = mul(total, load(factors + i * 4))
-                    if i + lanes <= out_w:
-                        store(place + i * 4, total)
+                    if out_w < lanes:
+                        store_n(place, total, out_w)
                     else:
-                        store_n(place + i * 4, total, out_w - i)
+                        store(place + i * 4, total)
                 row += row_bytes
             unit = last
 
