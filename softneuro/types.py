@@ -49,7 +49,8 @@ class DType(enum.StrEnum):
         if self is DType.BF16:
             import ml_dtypes
 
-            return np.dtype(ml_dtypes.bfloat16)
+            bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return bfloat16
         return np.dtype(_NUMPY[self])
 
     @property

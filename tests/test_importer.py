@@ -310,9 +310,7 @@ def test_domain_spelled_out() -> None:
 
 
 def test_initialisers_among_inputs_are_constants() -> None:
-    proto = model(
-        [node("Add", ["x", "w"], ["y"])], {**X, "w": normal(2, 3)}, ["y"], constants={"w": normal(2, 3, seed=1)}
-    )
+    proto = model([node("Add", ["x", "w"], ["y"])], {**X, "w": normal(2, 3)}, ["y"], constants={"w": normal(2, 3, seed=1)})
     graph = import_model(proto)
     assert list(graph.inputs) == ["x"]
     assert list(graph.constants) == ["w"]
@@ -339,9 +337,7 @@ def test_functions_are_inlined() -> None:
         constants={"w": normal(3)},
     )
     imports = [helper.make_opsetid("", 20), helper.make_opsetid("local", 1)]
-    proto.functions.append(
-        helper.make_function("local", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], ["b"])], imports)
-    )
+    proto.functions.append(helper.make_function("local", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], ["b"])], imports))
     body = [
         helper.make_node("Twice", ["a"], ["t"], domain="local"),
         helper.make_node("Twice", ["t"], ["b"], domain="local"),
@@ -380,9 +376,7 @@ def test_unused_constants_are_dropped() -> None:
 
 def declared(**shapes: list[int | str | None]) -> onnx.ModelProto:
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
-    graph = helper.make_graph(
-        [helper.make_node("Sum", list(shapes), ["y"])], "g", inputs, [onnx.ValueInfoProto(name="y")]
-    )
+    graph = helper.make_graph([helper.make_node("Sum", list(shapes), ["y"])], "g", inputs, [onnx.ValueInfoProto(name="y")])
     return helper.make_model(graph)
 
 

@@ -58,9 +58,7 @@ CASES: dict[str, Case] = {
         constants={**WEIGHTS, "b": normal(4)},
         attributes={"strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 2]},
     ),
-    "conv_grouped": Case(
-        "Conv", x(1, 4, 5, 5), ("conv",), constants={"w": normal(8, 2, 3, 3)}, attributes={"group": 2}
-    ),
+    "conv_grouped": Case("Conv", x(1, 4, 5, 5), ("conv",), constants={"w": normal(8, 2, 3, 3)}, attributes={"group": 2}),
     "conv_1d": Case("Conv", x(2, 3, 9), ("conv",), constants={"w": normal(4, 3, 3)}, attributes={"pads": [1, 1]}),
     "conv_3d": Case("Conv", x(1, 2, 4, 5, 4), ("conv",), constants={"w": normal(3, 2, 2, 3, 2)}),
     "conv_computed_weights": Case("Conv", {**IMAGE, **WEIGHTS}, ("conv",)),
@@ -129,9 +127,7 @@ CASES: dict[str, Case] = {
         constants={"w": normal(3, 2, 3, 3)},
         attributes={"strides": [2, 2], "output_shape": [8, 10]},
     ),
-    "max_pool": Case(
-        "MaxPool", IMAGE, ("pool",), attributes={"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]}
-    ),
+    "max_pool": Case("MaxPool", IMAGE, ("pool",), attributes={"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]}),
     "max_pool_ceil_dilated": Case(
         "MaxPool",
         x(1, 2, 9, 8),
@@ -139,9 +135,7 @@ CASES: dict[str, Case] = {
         attributes={"kernel_shape": [2, 2], "strides": [2, 3], "ceil_mode": 1, "dilations": [2, 1]},
     ),
     "max_pool_opset_8": Case("MaxPool", IMAGE, ("pool",), 8, attributes={"kernel_shape": [2, 2]}),
-    "max_pool_indices": Case(
-        "MaxPool", IMAGE, ("onnx_op",), outputs=2, attributes={"kernel_shape": [2, 2], "strides": [2, 2]}
-    ),
+    "max_pool_indices": Case("MaxPool", IMAGE, ("onnx_op",), outputs=2, attributes={"kernel_shape": [2, 2], "strides": [2, 2]}),
     "max_pool_same_unknown_sizes": Case(
         "MaxPool",
         IMAGE,
@@ -149,9 +143,7 @@ CASES: dict[str, Case] = {
         declared=False,
         attributes={"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_LOWER"},
     ),
-    "average_pool_without_pads": Case(
-        "AveragePool", IMAGE, ("pool",), attributes={"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
-    ),
+    "average_pool_without_pads": Case("AveragePool", IMAGE, ("pool",), attributes={"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
     "average_pool_with_pads": Case(
         "AveragePool",
         IMAGE,

@@ -15,14 +15,10 @@ CASES: dict[str, Case] = {
     "transpose_reverses": Case("Transpose", x(2, 3, 4), ("transpose",)),
     "concat": Case("Concat", {"a": normal(2, 3), "b": normal(2, 1)}, ("concat",), attributes={"axis": -1}),
     "split_attribute": Case("Split", x(6, 2), ("split",), 11, outputs=2, attributes={"split": [2, 4]}),
-    "split_constant": Case(
-        "Split", x(2, 6), ("split",), outputs=2, constants={"n": ints(1, 5)}, attributes={"axis": 1}
-    ),
+    "split_constant": Case("Split", x(2, 6), ("split",), outputs=2, constants={"n": ints(1, 5)}, attributes={"axis": 1}),
     "split_even": Case("Split", x(6, 2), ("split",), 13, outputs=3),
     "split_uneven": Case("Split", x(7, 2), ("split",), outputs=3, attributes={"num_outputs": 3}),
-    "slice_attributes": Case(
-        "Slice", x(5, 6), ("slice",), 9, attributes={"starts": [1, -4], "ends": [4, 100], "axes": [0, 1]}
-    ),
+    "slice_attributes": Case("Slice", x(5, 6), ("slice",), 9, attributes={"starts": [1, -4], "ends": [4, 100], "axes": [0, 1]}),
     "slice_attributes_no_axes": Case("Slice", x(5, 6), ("slice",), 9, attributes={"starts": [1], "ends": [4]}),
     "slice_negative_step": Case(
         "Slice", x(5, 6), ("slice",), constants={"s": ints(-1), "e": ints(-100), "a": ints(1), "t": ints(-2)}
@@ -42,9 +38,7 @@ CASES: dict[str, Case] = {
     "expand": Case("Expand", x(3, 1), ("expand",), constants={"s": ints(2, 1, 4)}),
     "tile": Case("Tile", x(2, 3), ("tile",), constants={"r": ints(2, 1)}),
     "gather_negative": Case("Gather", x(5, 3), ("gather",), constants={"i": np.array([[0, -1], [2, 1]])}),
-    "depth_to_space_crd": Case(
-        "DepthToSpace", x(1, 8, 2, 3), ("depth_to_space",), attributes={"blocksize": 2, "mode": "CRD"}
-    ),
+    "depth_to_space_crd": Case("DepthToSpace", x(1, 8, 2, 3), ("depth_to_space",), attributes={"blocksize": 2, "mode": "CRD"}),
     "space_to_depth": Case("SpaceToDepth", x(1, 2, 4, 6), ("space_to_depth",), attributes={"blocksize": 2}),
     # resize
     "resize_scales": Case(
@@ -66,9 +60,7 @@ CASES: dict[str, Case] = {
         order=("x", "", "s"),
         attributes={"mode": "cubic"},
     ),
-    "resize_opset_10_down": Case(
-        "Resize", x(1, 1, 6, 8), ("resize",), 10, constants={"s": np.array([1, 1, 0.5, 0.75], F)}
-    ),
+    "resize_opset_10_down": Case("Resize", x(1, 1, 6, 8), ("resize",), 10, constants={"s": np.array([1, 1, 0.5, 0.75], F)}),
     "resize_opset_10_up": Case("Resize", x(1, 1, 3, 4), ("resize",), 10, constants={"s": np.array([1, 1, 2, 1.6], F)}),
     "resize_opset_11_empty_roi": Case(
         "Resize",
@@ -138,9 +130,7 @@ CASES: dict[str, Case] = {
         attributes={"keys_int64s": [1, 2], "values_floats": [0.5, 1.5], "default_float": 0.0},
     ),
     "non_zero": Case("NonZero", x(2, 3), ("onnx_op",)),
-    "scatter_opset_9": Case(
-        "Scatter", {"x": normal(4, 3), "i": np.array([[1, 0, 2]]), "u": normal(1, 3)}, ("onnx_op",), 9
-    ),
+    "scatter_opset_9": Case("Scatter", {"x": normal(4, 3), "i": np.array([[1, 0, 2]]), "u": normal(1, 3)}, ("onnx_op",), 9),
 }
 
 

@@ -35,12 +35,8 @@ CASES: dict[str, Case] = {
     "not": Case("Not", {"x": np.array([True, False])}, ("pointwise",)),
     "is_nan": Case("IsNaN", {"x": np.array([0, np.nan, np.inf], F)}, ("pointwise",)),
     "is_inf": Case("IsInf", {"x": np.array([0, np.nan, np.inf, -np.inf], F)}, ("pointwise",)),
-    "is_inf_positive": Case(
-        "IsInf", {"x": np.array([1, np.inf, -np.inf], F)}, ("pointwise",), attributes={"detect_negative": 0}
-    ),
-    "is_inf_negative": Case(
-        "IsInf", {"x": np.array([1, np.inf, -np.inf], F)}, ("pointwise",), attributes={"detect_positive": 0}
-    ),
+    "is_inf_positive": Case("IsInf", {"x": np.array([1, np.inf, -np.inf], F)}, ("pointwise",), attributes={"detect_negative": 0}),
+    "is_inf_negative": Case("IsInf", {"x": np.array([1, np.inf, -np.inf], F)}, ("pointwise",), attributes={"detect_positive": 0}),
     "is_inf_nothing": Case(
         "IsInf",
         {"x": np.array([1, np.inf, -np.inf], F)},
@@ -49,17 +45,13 @@ CASES: dict[str, Case] = {
     ),
     "clip_opset_6_attributes": Case("Clip", x(3, 4), ("pointwise",), 7, attributes={"min": -0.5, "max": 0.5}),
     "clip_opset_6_no_bounds": Case("Clip", x(3, 4), ("identity",), 7),
-    "clip_constant_inputs": Case(
-        "Clip", x(3, 4), ("pointwise",), constants={"a": np.array(-0.5, F), "b": np.array(0.5, F)}
-    ),
+    "clip_constant_inputs": Case("Clip", x(3, 4), ("pointwise",), constants={"a": np.array(-0.5, F), "b": np.array(0.5, F)}),
     "clip_only_max": Case("Clip", x(3, 4), ("pointwise",), constants={"b": np.array(0.5, F)}, order=("x", "", "b")),
     "clip_only_min_zero_is_relu": Case("Clip", x(3, 4), ("pointwise",), constants={"a": np.array(0, F)}),
     "clip_computed_bounds": Case("Clip", {**x(3, 4), "a": np.array(-0.1, F), "b": np.array(0.2, F)}, ("pointwise",)),
     "clip_computed_max_only": Case("Clip", {**x(3, 4), "b": np.array(0.2, F)}, ("pointwise",), order=("x", "", "b")),
     "clip_no_bounds": Case("Clip", x(3, 4), ("identity",)),
-    "clip_integers": Case(
-        "Clip", {"x": np.arange(-4, 4)}, ("pointwise",), constants={"a": np.array(-2), "b": np.array(2)}
-    ),
+    "clip_integers": Case("Clip", {"x": np.arange(-4, 4)}, ("pointwise",), constants={"a": np.array(-2), "b": np.array(2)}),
     "clip_integer_bound_beyond_doubles": Case(
         "Clip",
         {"x": np.array([2**62 + 3, 5])},

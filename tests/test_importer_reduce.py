@@ -16,9 +16,7 @@ SEQUENCE = x(5, 2, 3)
 
 CASES: dict[str, Case] = {
     # reductions and normalisations
-    "reduce_mean_axes_attribute": Case(
-        "ReduceMean", x(2, 3, 4), ("reduce",), 13, attributes={"axes": [1, -1], "keepdims": 0}
-    ),
+    "reduce_mean_axes_attribute": Case("ReduceMean", x(2, 3, 4), ("reduce",), 13, attributes={"axes": [1, -1], "keepdims": 0}),
     "reduce_mean_axes_constant": Case("ReduceMean", x(2, 3, 4), ("reduce",), constants={"axes": ints(1)}),
     "reduce_sum_axes_computed": Case("ReduceSum", {**x(2, 3, 4), "axes": ints(0, 2)}, ("reduce",)),
     "reduce_sum_no_axes": Case("ReduceSum", x(2, 3), ("reduce",), attributes={"keepdims": 0}),
@@ -47,9 +45,7 @@ CASES: dict[str, Case] = {
         constants={"s": normal(3, 4)},
         attributes={"axis": 1, "epsilon": 0.01},
     ),
-    "layer_norm_with_statistics": Case(
-        "LayerNormalization", x(2, 3, 4), ("onnx_op",), outputs=3, constants={"s": normal(4)}
-    ),
+    "layer_norm_with_statistics": Case("LayerNormalization", x(2, 3, 4), ("onnx_op",), outputs=3, constants={"s": normal(4)}),
     "batch_norm": Case(
         "BatchNormalization",
         x(2, 3, 4, 5),
@@ -70,17 +66,13 @@ CASES: dict[str, Case] = {
             "v": np.abs(normal(3, 4, seed=3)),
         },
     ),
-    "instance_norm": Case(
-        "InstanceNormalization", x(2, 3, 4, 5), ("instance_norm",), constants={"s": normal(3), "b": normal(3)}
-    ),
+    "instance_norm": Case("InstanceNormalization", x(2, 3, 4, 5), ("instance_norm",), constants={"s": normal(3), "b": normal(3)}),
     "lrn": Case("LRN", x(1, 7, 3, 2), LRN, attributes={"size": 3, "alpha": 0.3, "beta": 0.6, "bias": 2.0}),
     "lrn_unknown_sizes": Case("LRN", x(2, 5, 3, 1), LRN, attributes={"size": 5}, declared=False),
     "global_lp_pool": Case("GlobalLpPool", IMAGE, ("reduce",)),
     "global_lp_pool_3": Case("GlobalLpPool", IMAGE, ("pointwise", "reduce", "pointwise"), attributes={"p": 3}),
     "lp_norm_1": Case("LpNormalization", x(2, 3), ("reduce", "pointwise"), attributes={"p": 1}),
-    "lp_norm_2_of_zeros": Case(
-        "LpNormalization", {"x": np.zeros((2, 3), F)}, ("reduce", "pointwise"), attributes={"axis": 0}
-    ),
+    "lp_norm_2_of_zeros": Case("LpNormalization", {"x": np.zeros((2, 3), F)}, ("reduce", "pointwise"), attributes={"axis": 0}),
     "hardmax_opset_11_flattens": Case("Hardmax", x(2, 3, 4), ("flatten", "onnx_op", "shape", "reshape"), 11),
     # recurrent
     "rnn": Case(

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from oracle import cases, check, execute, runnable_targets
 
-from softneuro.codegen.target import host
-from softneuro.errors import InputError
 from softneuro.ops.pool import GlobalPool, Pool
 from softneuro.problem import Problem
 from softneuro.routines.global_pool import GLOBAL_POOL_MEAN_F32_CHF, GLOBAL_POOL_MEAN_F32_CHL

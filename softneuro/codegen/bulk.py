@@ -7,12 +7,14 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
+from numba.extending import register_jitable
 
+from softneuro.codegen.elements import ELEMENT_SIZES
 from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel, store_at
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import build_intrinsic, splat_value
 
-__all__ = ["copy_bytes", "element_access", "fill_bytes"]
+__all__ = ["copy_bytes", "copy_unit", "element_access", "fill_bytes", "fill_unit"]
 
 _UNROLL = 4
 Move = Callable[[Any, Any, int, int], None]
@@ -114,3 +116,45 @@ def element_access(size: int) -> tuple[Any, Any]:
 
     return (build_intrinsic(types.int64, [types.int64], load),
             build_intrinsic(types.void, [types.int64, types.int64], store))
+
+
+def copy_unit(target: Target) -> Any:
+    """`copy_bytes` for any length, quickest for that of an element: for loops over units of one length."""
+    copy = copy_bytes(target)
+    (load_1, store_1), (load_2, store_2), (load_4, store_4), (load_8, store_8) = map(element_access, ELEMENT_SIZES)
+
+    @register_jitable
+    def move(destination: int, source: int, length: int) -> None:
+        if length == 4:
+            store_4(destination, load_4(source))
+        elif length == 8:
+            store_8(destination, load_8(source))
+        elif length == 1:
+            store_1(destination, load_1(source))
+        elif length == 2:
+            store_2(destination, load_2(source))
+        else:
+            copy(destination, source, length)
+
+    return move
+
+
+def fill_unit(target: Target) -> Any:
+    """`fill_bytes` for any length, quickest for that of an element: for loops over units of one length."""
+    fill = fill_bytes(target)
+    store_1, store_2, store_4, store_8 = (element_access(size)[1] for size in ELEMENT_SIZES)
+
+    @register_jitable
+    def move(destination: int, length: int, word: int) -> None:
+        if length == 4:
+            store_4(destination, word)
+        elif length == 8:
+            store_8(destination, word)
+        elif length == 1:
+            store_1(destination, word)
+        elif length == 2:
+            store_2(destination, word)
+        else:
+            fill(destination, length, word)
+
+    return move

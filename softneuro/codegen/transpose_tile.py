@@ -2,21 +2,31 @@
 
 A square tile is transposed by interleaving: first within 16-byte lanes (log2 of the elements in a lane rounds of
 unpacking rows that are half the lane apart), then the lanes themselves. All shuffles have immediate controls.
+Each intrinsic holds a variant for every size it can be called with, so that one compilation serves all shapes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
 
+from softneuro.codegen.elements import FEW
 from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel, store_at
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import I32
 
-__all__ = ["deinterleave", "interleave", "repeat_elements", "take_every", "transpose_strip"]
+__all__ = ["deinterleave", "interleave", "largest_tile", "repeat_elements", "take_every", "transpose_strip"]
 
 _LANE_BYTES = 16
+
+
+def _variants(builder: Any, wanted: Any, numbers: Sequence[int], body: Callable[[int], None]) -> None:
+    """Emit ``body(number)`` for every number, of which the one that equals the value ``wanted`` runs."""
+    for number in numbers:
+        with builder.if_then(builder.icmp_signed("==", wanted, I64(number))):
+            body(number)
 
 
 def _shuffle(builder: Any, a: Any, b: Any, lanes: list[int]) -> Any:
@@ -63,15 +73,21 @@ def _transposed(builder: Any, rows: list[Any], size: int) -> list[Any]:
     return [columns[i % lane][i // lane] for i in range(count)]
 
 
-def transpose_strip(target: Target, size: int, tile: int) -> Any:
-    """The intrinsic ``strip(source, source_step, destination, destination_step, columns)``.
+def largest_tile(target: Target, size: int) -> int:
+    """Rows of the largest square of elements of ``size`` bytes that is transposed in registers."""
+    return min(16 if target.registers >= 32 else 8, target.vector_bits // 8 // size)
+
+
+def transpose_strip(target: Target, size: int) -> Any:
+    """The intrinsic ``strip(tile, source, source_step, destination, destination_step, columns)``.
 
     For i < tile, j < columns (at least ``tile``): element j of destination row i is element i of source row j.
-    Steps are bytes from row to row. The last tile overlaps the one before it.
+    tile: a power of two up to `largest_tile`. Steps are bytes from row to row. The last tile overlaps the one before.
     """
-    kind = ir.VectorType(ir.IntType(8 * size), tile)
+    tiles = [1 << power for power in reversed(range(largest_tile(target, size).bit_length()))]
 
-    def body(builder: Any, args: list[Any]) -> None:
+    def strip(builder: Any, tile: int, args: list[Any]) -> None:
+        kind = ir.VectorType(ir.IntType(8 * size), tile)
         source, source_step, destination, destination_step, columns = args
         last = builder.sub(columns, I64(tile))
         loop = CountedLoop(builder, builder.sdiv(builder.add(columns, I64(tile - 1)), I64(tile)), [])
@@ -85,7 +101,10 @@ def transpose_strip(target: Target, size: int, tile: int) -> Any:
             store_at(builder, row, byte_offset(builder, base, builder.mul(destination_step, I64(i))), size)
         loop.end([])
 
-    return micro_kernel(f"transpose_strip_{size}_{tile}", 5, body)
+    def body(builder: Any, args: list[Any]) -> None:
+        _variants(builder, args[0], tiles, lambda tile: strip(builder, tile, args[1:]))
+
+    return micro_kernel(f"transpose_strip_{size}", 6, body)
 
 
 def _merge(builder: Any, sources: list[Any], picks: list[int]) -> Any:
@@ -100,8 +119,8 @@ def _merge(builder: Any, sources: list[Any], picks: list[int]) -> Any:
     return result
 
 
-def interleave(target: Target, size: int, streams: int) -> Any:
-    """The intrinsic ``interleave(source, source_step, destination)`` for one vector of each of ``streams`` rows.
+def interleave(target: Target, size: int) -> Any:
+    """The intrinsic ``interleave(streams, source, source_step, destination)``: one vector of each of a few rows.
 
     Destination element i * streams + s is element i of source row s, for i < vector bytes / size.
     """
@@ -109,60 +128,75 @@ def interleave(target: Target, size: int, streams: int) -> Any:
     kind = ir.VectorType(ir.IntType(8 * size), count)
 
     def body(builder: Any, args: list[Any]) -> None:
-        source, step, destination = args
-        places = [byte_offset(builder, source, builder.mul(step, I64(s))) for s in range(streams)]
-        rows = [load_at(builder, place, kind, size) for place in places]
-        for number in range(streams):
-            outputs = range(number * count, (number + 1) * count)
-            value = _merge(builder, rows, [at % streams * count + at // streams for at in outputs])
-            store_at(builder, value, byte_offset(builder, destination, number * count * size), size)
+        source, step, destination = args[1:]
 
-    return micro_kernel(f"interleave_{size}_{streams}", 3, body)
+        def join(streams: int) -> None:
+            places = [byte_offset(builder, source, builder.mul(step, I64(s))) for s in range(streams)]
+            rows = [load_at(builder, place, kind, size) for place in places]
+            for number in range(streams):
+                outputs = range(number * count, (number + 1) * count)
+                value = _merge(builder, rows, [at % streams * count + at // streams for at in outputs])
+                store_at(builder, value, byte_offset(builder, destination, number * count * size), size)
+
+        _variants(builder, args[0], FEW, join)
+
+    return micro_kernel(f"interleave_{size}", 4, body)
 
 
-def deinterleave(target: Target, size: int, streams: int) -> Any:
-    """The inverse of `interleave`: ``deinterleave(source, destination, destination_step)``."""
+def deinterleave(target: Target, size: int) -> Any:
+    """The inverse of `interleave`: ``deinterleave(streams, source, destination, destination_step)``."""
     count = target.vector_bits // 8 // size
-    kind = ir.VectorType(ir.IntType(8 * size), count)
 
     def body(builder: Any, args: list[Any]) -> None:
-        source, destination, step = args
-        parts = [load_at(builder, byte_offset(builder, source, p * count * size), kind, size) for p in range(streams)]
-        for s in range(streams):
-            value = _merge(builder, parts, [i * streams + s for i in range(count)])
-            store_at(builder, value, byte_offset(builder, destination, builder.mul(step, I64(s))), size)
+        source, destination, step = args[1:]
 
-    return micro_kernel(f"deinterleave_{size}_{streams}", 3, body)
+        def part(streams: int) -> None:
+            parts = _vectors(builder, source, size, count, streams)
+            for s in range(streams):
+                value = _merge(builder, parts, [i * streams + s for i in range(count)])
+                store_at(builder, value, byte_offset(builder, destination, builder.mul(step, I64(s))), size)
+
+        _variants(builder, args[0], FEW, part)
+
+    return micro_kernel(f"deinterleave_{size}", 4, body)
 
 
-def repeat_elements(target: Target, size: int, factor: int) -> Any:
-    """The intrinsic ``repeat(source, destination)``: one vector, each element ``factor`` times in a row."""
+def repeat_elements(target: Target, size: int) -> Any:
+    """The intrinsic ``repeat(factor, source, destination)``: one vector, each element ``factor`` times in a row."""
     count = target.vector_bits // 8 // size
-    kind = ir.VectorType(ir.IntType(8 * size), count)
 
     def body(builder: Any, args: list[Any]) -> None:
-        source, destination = args
-        value = load_at(builder, byte_offset(builder, source, 0), kind, size)
-        for part in range(factor):
-            picks = [at // factor for at in range(part * count, (part + 1) * count)]
-            place = byte_offset(builder, destination, part * count * size)
-            store_at(builder, _shuffle(builder, value, value, picks), place, size)
+        (value,) = _vectors(builder, args[1], size, count, 1)
 
-    return micro_kernel(f"repeat_{size}_{factor}", 2, body)
+        def repeat(factor: int) -> None:
+            for part in range(factor):
+                picks = [at // factor for at in range(part * count, (part + 1) * count)]
+                place = byte_offset(builder, args[2], part * count * size)
+                store_at(builder, _shuffle(builder, value, value, picks), place, size)
+
+        _variants(builder, args[0], FEW, repeat)
+
+    return micro_kernel(f"repeat_{size}", 3, body)
 
 
-def take_every(target: Target, size: int, step: int) -> Any:
-    """The intrinsic ``take(source, destination)``: one vector of elements that are ``step`` elements apart.
+def take_every(target: Target, size: int) -> Any:
+    """The intrinsic ``take(step, source, destination)``: one vector of elements that are ``step`` elements apart.
 
     Reads ``step`` whole vectors.
     """
     count = target.vector_bits // 8 // size
-    kind = ir.VectorType(ir.IntType(8 * size), count)
 
     def body(builder: Any, args: list[Any]) -> None:
-        source, destination = args
-        parts = [load_at(builder, byte_offset(builder, source, p * count * size), kind, size) for p in range(step)]
-        value = _merge(builder, parts, [i * step for i in range(count)])
-        store_at(builder, value, byte_offset(builder, destination, 0), size)
+        def take(step: int) -> None:
+            value = _merge(builder, _vectors(builder, args[1], size, count, step), [i * step for i in range(count)])
+            store_at(builder, value, byte_offset(builder, args[2], 0), size)
 
-    return micro_kernel(f"take_every_{size}_{step}", 2, body)
+        _variants(builder, args[0], FEW, take)
+
+    return micro_kernel(f"take_every_{size}", 3, body)
+
+
+def _vectors(builder: Any, source: Any, size: int, count: int, number: int) -> list[Any]:
+    """``number`` vectors of ``count`` elements, one after the other in memory."""
+    kind = ir.VectorType(ir.IntType(8 * size), count)
+    return [load_at(builder, byte_offset(builder, source, n * count * size), kind, size) for n in range(number)]

@@ -26,7 +26,7 @@ F32, I32, I64, I1 = ir.FloatType(), ir.IntType(32), ir.IntType(64), ir.IntType(1
 Generate = Callable[[Any, list[Any]], Any]
 
 
-class VectorType(types.Type):  # type: ignore[misc]  # numba is untyped
+class VectorType(types.Type):
     """``lanes`` elements of an LLVM type in one register (or a few, when wider than the target's)."""
 
     def __init__(self, element: ir.Type, lanes: int) -> None:

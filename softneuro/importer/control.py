@@ -1,4 +1,4 @@
-"""If, Loop and Scan: their bodies become graphs, what these capture becomes inputs of the layer."""
+"""If, Loop and Scan: their bodies become graphs, what these capture (but constants) becomes inputs of the layer."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ def _loop(node: Node) -> tuple[Layer, ...]:
     carried = len(body.inputs) - len(captures) - 2
     if carried < 0 or len(body.outputs) < 1 + carried:
         raise node.error(
-            f"its body has {carried + 2} inputs and {len(body.outputs)} outputs, "
-            "needed 2 and 1 besides the carried values"
+            f"its body has {carried + 2} inputs and {len(body.outputs)} outputs, needed 2 and 1 besides the carried values"
         )
     inputs = (*node.inputs, *("",) * (2 + carried - len(node.inputs)))
     empty = tuple(node.scope.least_type(name) for name in body.outputs[1 + carried :])

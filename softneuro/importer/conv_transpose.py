@@ -34,11 +34,7 @@ def _transposed_pads(
         sizes = (node.shape(0) or (None,) * (spatial + 2))[2:]
         if any(size is None for size in sizes):
             return None
-        full = [
-            s * (size - 1) + e + o
-            for s, size, e, o in zip(strides, sizes, extents, extra, strict=True)
-            if size is not None
-        ]
+        full = [s * (size - 1) + e + o for s, size, e, o in zip(strides, sizes, extents, extra, strict=True) if size is not None]
         totals = [f - w for f, w in zip(full, wanted[-spatial:], strict=True)]
     elif auto in ("SAME_UPPER", "SAME_LOWER"):
         totals = [e + o - s for e, o, s in zip(extents, extra, strides, strict=True)]

@@ -23,9 +23,7 @@ def convert_any(node: Node) -> tuple[Layer, ...]:
     """The node as an OnnxOp. Raises UnsupportedOp when nothing implements it."""
     op_type, version = _SUCCESSORS.get((node.domain, node.op_type), (node.op_type, node.opset))
     if not _is_implemented(node.domain, op_type, version):
-        raise node.unsupported(
-            "found no layer class and no reference implementation of this operator, needed one of them"
-        )
+        raise node.unsupported("found no layer class and no reference implementation of this operator, needed one of them")
     for graph in subgraphs(node.proto):
         captured = node.scope.body(graph)[1]
         if captured:

@@ -60,9 +60,7 @@ def _without_weights(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The model with initialisers as inputs: the inliner works on serialised models of at most 2 GB."""
     declared = {info.name for info in proto.graph.input}
     stand_ins = [
-        onnx.helper.make_tensor_value_info(w.name, w.data_type, w.dims)
-        for w in proto.graph.initializer
-        if w.name not in declared
+        onnx.helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in proto.graph.initializer if w.name not in declared
     ]
     graph = onnx.GraphProto(
         name=proto.graph.name,
@@ -71,9 +69,7 @@ def _without_weights(proto: onnx.ModelProto) -> onnx.ModelProto:
         output=proto.graph.output,
         sparse_initializer=proto.graph.sparse_initializer,
     )
-    return onnx.ModelProto(
-        ir_version=proto.ir_version, opset_import=proto.opset_import, functions=proto.functions, graph=graph
-    )
+    return onnx.ModelProto(ir_version=proto.ir_version, opset_import=proto.opset_import, functions=proto.functions, graph=graph)
 
 
 def _expanded_size(proto: onnx.ModelProto) -> int:
@@ -93,9 +89,7 @@ def _expanded_size(proto: onnx.ModelProto) -> int:
 
     def size(key: tuple[str, str, str]) -> int:
         if key in active:
-            raise ModelError(
-                f"function {key[1]!r} of domain {key[0]!r} calls itself, needed functions without recursion"
-            )
+            raise ModelError(f"function {key[1]!r} of domain {key[0]!r} calls itself, needed functions without recursion")
         if key not in sizes:
             active.append(key)
             sizes[key] = total(bodies[key])

@@ -74,9 +74,7 @@ class _Builder:
         self._inputs = dict(inputs)
         self._constants = _constants(proto, model.weights)
         self._made = _made_tensors(proto, self._inputs, self._constants)
-        self._read = {name for node in proto.node for name in _read_tensors(node)} | {
-            info.name for info in proto.output
-        }
+        self._read = {name for node in proto.node for name in _read_tensors(node)} | {info.name for info in proto.output}
         self._tensors = set(self._made)
         self._layers: set[str] = set()
 
@@ -95,9 +93,7 @@ class _Builder:
     def tensor_type(self, tensor: str) -> KnownType:
         value = self.constant(tensor)
         if value is not None:
-            element = (
-                onnx.TensorProto.STRING if value.dtype.hasobject else onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
-            )
+            element = onnx.TensorProto.STRING if value.dtype.hasobject else onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
             return int(element), tuple(value.shape)
         return self._model.types().get(tensor, (0, None))
 
@@ -123,9 +119,11 @@ class _Builder:
 
     def body(self, graph: onnx.GraphProto) -> tuple[Graph, tuple[str, ...]]:
         built = _Builder(graph, self._model, declared_inputs(graph), self).build()
-        captured = _captured(built)
+        values = {name: self.constant(name) for name in _captured(built)}
+        constants = {name: value for name, value in values.items() if value is not None}
+        captured = tuple(name for name in values if name not in constants)
         types = {name: self._captured_type(name) for name in captured}
-        return replace(built, inputs={**built.inputs, **types}), captured
+        return replace(built, inputs={**built.inputs, **types}, constants={**built.constants, **constants}), captured
 
     def sees(self, tensor: str) -> bool:
         """Whether a tensor of this name is made in this graph or one around it."""
@@ -199,9 +197,7 @@ def _constants(graph: onnx.GraphProto, weights: Weights) -> dict[str, Array]:
 
 def _add_once(graph: onnx.GraphProto, found: dict[str, Array], name: str, value: Array) -> None:
     if not name or name in found:
-        raise ModelError(
-            f"graph {graph.name!r}: initialiser {name!r} is there twice or has no name, needed names of their own"
-        )
+        raise ModelError(f"graph {graph.name!r}: initialiser {name!r} is there twice or has no name, needed names of their own")
     found[name] = value
 
 

@@ -42,9 +42,7 @@ def _without_weights(model: onnx.ModelProto, inputs: Mapping[str, GraphInput]) -
     for info in model.graph.input:
         declared = inputs.get(info.name)
         if declared is not None and declared.shape is not None and info.type.HasField("tensor_type"):
-            graph.input.append(
-                onnx.helper.make_tensor_value_info(info.name, info.type.tensor_type.elem_type, declared.shape)
-            )
+            graph.input.append(onnx.helper.make_tensor_value_info(info.name, info.type.tensor_type.elem_type, declared.shape))
         elif declared is not None:
             graph.input.append(info)
     for tensor in model.graph.initializer:
@@ -75,9 +73,5 @@ def _collect(graph: onnx.GraphProto, found: dict[str, KnownType]) -> None:
 
 
 def _known(type_: onnx.TypeProto.Tensor) -> KnownType:
-    shape = (
-        tuple(d.dim_value if d.HasField("dim_value") else None for d in type_.shape.dim)
-        if type_.HasField("shape")
-        else None
-    )
+    shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in type_.shape.dim) if type_.HasField("shape") else None
     return type_.elem_type, shape

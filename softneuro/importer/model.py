@@ -18,9 +18,7 @@ from softneuro.importer.weights import Weights
 __all__ = ["import_model"]
 
 
-def import_model(
-    model: str | Path | bytes | onnx.ModelProto, *, shapes: Mapping[str, Sequence[int]] | None = None
-) -> Graph:
+def import_model(model: str | Path | bytes | onnx.ModelProto, *, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
     """The model as a Graph of our layers, constants read, local functions inlined, nodes sorted.
 
     model: a path, the bytes of a file, or a ModelProto. External data must lie in the model's folder.
@@ -45,17 +43,13 @@ def _with_shapes(inputs: Mapping[str, GraphInput], shapes: Mapping[str, Sequence
     symbols: dict[str, int] = {}
     for name, sizes in shapes.items():
         if name not in inputs:
-            raise InputError(
-                f"shape for {name!r}: the model has no such input, needed one of {', '.join(inputs) or 'none'}"
-            )
+            raise InputError(f"shape for {name!r}: the model has no such input, needed one of {', '.join(inputs) or 'none'}")
         declared, wanted = inputs[name].shape, tuple(int(size) for size in sizes)
         if (declared is not None and len(declared) != len(wanted)) or any(size < 0 for size in wanted):
             raise InputError(f"shape for {name!r}: found {wanted}, needed sizes of at least 0 like {declared}")
         for symbol, size in zip(declared or (), wanted, strict=False):
             if isinstance(symbol, str) and symbols.setdefault(symbol, size) != size:
-                raise InputError(
-                    f"shape for {name!r}: {symbol} is {size} here and {symbols[symbol]} elsewhere, needed one size"
-                )
+                raise InputError(f"shape for {name!r}: {symbol} is {size} here and {symbols[symbol]} elsewhere, needed one size")
         found[name] = GraphInput(inputs[name].dtype, wanted)
     for name, declared_input in inputs.items():
         if name not in shapes and declared_input.shape is not None:

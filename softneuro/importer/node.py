@@ -52,7 +52,10 @@ class Scope(Protocol):
         """The name, made unique among layers."""
 
     def body(self, graph: onnx.GraphProto) -> tuple[Graph, tuple[str, ...]]:
-        """A nested graph as a Graph whose inputs are its own, then the sorted names it captures."""
+        """A nested graph as a Graph whose inputs are its own, then the sorted names it captures.
+
+        Constants of the graphs around it become constants of its own.
+        """
 
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The elements of a tensor attribute."""

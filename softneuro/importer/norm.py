@@ -53,9 +53,7 @@ def _local_response_norm(node: Node) -> tuple[Layer, ...]:
     """x / (bias + alpha * mean of squares of near channels) ^ beta; the mean is a pooling of (n, 1, c, rest)."""
     size = int(node.get("size"))
     alpha, beta, bias = (float(node.get(n, d)) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
-    squares, matrices, planes, means, shape, mean = map(
-        node.tensor, ("squares", "matrices", "planes", "means", "shape", "mean")
-    )
+    squares, matrices, planes, means, shape, mean = map(node.tensor, ("squares", "matrices", "planes", "means", "shape", "mean"))
     merged = node.add_constant("merged", np.array([0, 0, -1], np.int64))
     pads = ((size - 1) // 2, 0, size // 2, 0)
     pool = Pool("average", (size, 1), (1, 1), pads, (1, 1), count_include_pad=True)

@@ -162,8 +162,7 @@ def _shrink(node: Node) -> tuple[Layer, ...]:
     return (
         node.layer(
             Pointwise(
-                f"less(x0,{-limit!r});add(x0,{bias!r});greater(x0,{limit!r});sub(x0,{bias!r});"
-                "where(t2,t3,0.0);where(t0,t1,t4)"
+                f"less(x0,{-limit!r});add(x0,{bias!r});greater(x0,{limit!r});sub(x0,{bias!r});where(t2,t3,0.0);where(t0,t1,t4)"
             )
         ),
     )

@@ -42,9 +42,7 @@ def _reduce(node: Node) -> tuple[Layer, ...]:
 
 def _arg_reduce(kind: Literal["max", "min"]) -> Converter:
     def convert(node: Node) -> tuple[Layer, ...]:
-        op = ArgReduce(
-            kind, int(node.get("axis", 0)), bool(node.get("keepdims", 1)), bool(node.get("select_last_index", 0))
-        )
+        op = ArgReduce(kind, int(node.get("axis", 0)), bool(node.get("keepdims", 1)), bool(node.get("select_last_index", 0)))
         return (node.layer(op),)
 
     return convert

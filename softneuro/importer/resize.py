@@ -49,11 +49,7 @@ def _legacy(node: Node, mode: str, scales: str) -> tuple[Layer, ...] | None:
     nearest = _legacy_nearest(node.scope.constant(scales))
     if mode == "nearest" and nearest is None:
         return None
-    return (
-        node.layer(
-            Resize(mode=mode, coordinates="asymmetric", nearest=nearest or "floor"), (node.inputs[0], "", scales)
-        ),
-    )
+    return (node.layer(Resize(mode=mode, coordinates="asymmetric", nearest=nearest or "floor"), (node.inputs[0], "", scales)),)
 
 
 def _legacy_nearest(scales: Array | None) -> str | None:

@@ -26,9 +26,7 @@ class Weights:
         if any(size < 0 for size in tensor.dims):
             raise ModelError(f"tensor {tensor.name!r}: found shape {tuple(tensor.dims)}, needed sizes of at least 0")
         if tensor.data_type == onnx.TensorProto.UNDEFINED or tensor.data_type not in onnx.TensorProto.DataType.values():
-            raise ModelError(
-                f"tensor {tensor.name!r}: found element type {tensor.data_type}, needed one that ONNX defines"
-            )
+            raise ModelError(f"tensor {tensor.name!r}: found element type {tensor.data_type}, needed one that ONNX defines")
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             return self._external(tensor)
         try:
@@ -42,9 +40,7 @@ class Weights:
         values, indices = self.array(sparse.values), self.array(sparse.indices)
         needed = math.prod(shape) * values.dtype.itemsize
         if needed > MAX_BYTES:
-            raise ResourceLimitError(
-                f"sparse tensor {name!r} of shape {shape} needs {needed} bytes, {MAX_BYTES} are allowed"
-            )
+            raise ResourceLimitError(f"sparse tensor {name!r} of shape {shape} needs {needed} bytes, {MAX_BYTES} are allowed")
         dense = np.zeros(shape, values.dtype)
         position = indices if indices.ndim == 1 else tuple(indices.T)
         try:
@@ -64,8 +60,7 @@ class Weights:
         size = file.stat().st_size
         if length != needed or dtype.hasobject:
             raise ModelError(
-                f"tensor {tensor.name!r} of shape {tuple(tensor.dims)}: "
-                f"found {length} bytes of external data, needed {needed}"
+                f"tensor {tensor.name!r} of shape {tuple(tensor.dims)}: found {length} bytes of external data, needed {needed}"
             )
         if offset + length > size:
             raise ModelError(f"tensor {tensor.name!r}: file {file.name!r} has {size} bytes, needed {offset + length}")
@@ -82,9 +77,7 @@ class Weights:
         link, and data may lie in the same folder as what it points to.
         """
         if self._path is None:
-            raise ModelError(
-                f"tensor {name!r}: its data are in file {location!r}, needed the model's path rather than its bytes"
-            )
+            raise ModelError(f"tensor {name!r}: its data are in file {location!r}, needed the model's path rather than its bytes")
         posix, windows = PurePosixPath(location), PureWindowsPath(location)
         if (
             not location
@@ -93,9 +86,7 @@ class Weights:
             or windows.drive
             or ".." in (*posix.parts, *windows.parts)
         ):
-            raise ModelError(
-                f"tensor {name!r}: its data file {location!r} is outside of the model's folder, needed one inside"
-            )
+            raise ModelError(f"tensor {name!r}: its data file {location!r} is outside of the model's folder, needed one inside")
         folder = self._path.parent.resolve()
         file = (folder / location).resolve()
         beside_blob = self._path.is_symlink() and file.parent == self._path.resolve().parent

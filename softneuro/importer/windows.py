@@ -47,9 +47,7 @@ def windows_of(node: Node, kernel: tuple[int, ...]) -> Windows:
         if len(values) != needed:
             raise node.error(f"found {name} {values}, needed {needed} numbers")
     if min((*strides, *dilations, *kernel), default=1) < 1:
-        raise node.error(
-            f"found kernel {kernel}, strides {strides}, dilations {dilations}, needed numbers of at least 1"
-        )
+        raise node.error(f"found kernel {kernel}, strides {strides}, dilations {dilations}, needed numbers of at least 1")
     auto = node.get("auto_pad", "NOTSET")
     if auto == "VALID":
         return Windows(kernel, strides, dilations, (0,) * (2 * spatial), False)

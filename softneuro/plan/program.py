@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from softneuro.codegen.jit import KernelSpec
 from softneuro.graph import Layer
-from softneuro.problem import Problem
 from softneuro.plan.plan import Choice
+from softneuro.problem import Problem
 from softneuro.types import Array, Format, TensorType
 
 __all__ = ["Buffer", "BufferKind", "HostStep", "NativeStep", "Placed", "Program", "Stored", "Word"]

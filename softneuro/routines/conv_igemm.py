@@ -38,7 +38,7 @@ _CHL = Format(DType.F32, Layout.CHL)
 
 def _reject(problem: Problem, target: Target) -> str | None:
     op = cast(Conv, problem.op)
-    x, w = problem.input(0), problem.input(1)
+    x = problem.input(0)
     if x.dtype is not DType.F32:
         return f"found {x.dtype} input, needed f32"
     if not problem.constant[1] or (op.bias and not problem.constant[2]):

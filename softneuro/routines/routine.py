@@ -122,7 +122,10 @@ class Routine:
     packs: input positions that `pack` consumes; they must be constant (reject checks) and are None in signatures.
     pack: constants into kernel order, once for all shapes: (problem, schedule, target, values by position).
     build: launches for a problem: (problem, signature, schedule, target). Kernels take shapes at run time; only
-        literals of the KernelSpec compile anew.
+        literals of the KernelSpec compile anew, and these may depend on the op, data types, constants, schedule,
+        signature and target, but not on the sizes of activations.
+    kernels: every kernel that `build` could launch for other sizes of the activations, so that they can be compiled
+        before those sizes are met; empty when they are always the ones of its launches.
     tolerance: largest allowed error in units of eps * sqrt(accumulation length) * scale of the output.
     """
 
@@ -136,4 +139,7 @@ class Routine:
         default=lambda problem, schedule, target, values: ()
     )
     packs: tuple[int, ...] = ()
+    kernels: Callable[[Problem, Signature, Schedule, Target], tuple[KernelSpec, ...]] = field(
+        default=lambda problem, signature, schedule, target: ()
+    )
     tolerance: float = 4.0

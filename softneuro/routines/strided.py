@@ -11,17 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softneuro.codegen.elements import AXIS_WORDS, ELEMENT_SIZES
+from softneuro.codegen.elements import AXIS_WORDS, ELEMENT_SIZES, FEW
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.problem import Problem
-from softneuro.routines.routine import Built, Launch, Signature, Word, table
+from softneuro.routines.routine import Built, Launch, Schedule, Signature, Word, table
 from softneuro.types import Array, DType, Format, Layout, Shape, TensorType, physical_shape
 
-__all__ = ["Copies", "byte_strides", "reject_unmovable", "row_major_signature",
-           "same_layout_signatures", "unmoved"]
+__all__ = ["Copies", "byte_strides", "in_order_kernels", "moving_kernels", "reject_unmovable", "row_major_signature",
+           "same_layout_signatures", "transposing_kernels", "unmoved"]
 
-_FEW = (2, 3, 4)
 _FEW_ROWS = 16
 _UNIT_COLUMNS = 256
 Strides = tuple[int, ...]
@@ -60,6 +59,26 @@ def same_layout_signatures(problem: Problem) -> tuple[Signature, ...]:
     last = Signature(tuple(None if t is None else Format(t.dtype, Layout.CHL) for t in problem.inputs),
                      tuple(Format(t.dtype, Layout.CHL) for t in problem.outputs))
     return row_major_signature(problem), last
+
+
+def transposing_kernels(problem: Problem, signature: Signature, schedule: Schedule,
+                        target: Target) -> tuple[KernelSpec, ...]:
+    """The kernels of dense copies that exchange two axes (or groups of them), whatever their sizes."""
+    size = problem.input(0).dtype.itemsize
+    return KernelSpec.of("transpose", size=size), KernelSpec.of("interleave", size=size)
+
+
+def in_order_kernels(problem: Problem, signature: Signature, schedule: Schedule,
+                     target: Target) -> tuple[KernelSpec, ...]:
+    """The kernels of copies whose axes lie in the same order on both sides."""
+    return KernelSpec.of("copy_rows"), KernelSpec.of("copy_elements", size=problem.input(0).dtype.itemsize)
+
+
+def moving_kernels(problem: Problem, signature: Signature, schedule: Schedule,
+                   target: Target) -> tuple[KernelSpec, ...]:
+    """The kernels of any copy."""
+    return (*in_order_kernels(problem, signature, schedule, target),
+            *transposing_kernels(problem, signature, schedule, target))
 
 
 @dataclass(frozen=True)
@@ -116,12 +135,12 @@ class Copies:
             rest = [a for a in axes[:-1] if a is not along]
             if self._interleaved(itemsize, rest, along, inner, source, destination):
                 return
-            if min(along.size, inner.size) >= 4:
+            if min(along.size, inner.size) >= 4 or max(along.size, inner.size) < 4:
                 self._transposed(itemsize, rest, along, inner, source, destination)
                 return
         apart = inner.source // itemsize if inner.destination == itemsize else 0
-        kernel = KernelSpec.of("copy_elements", size=itemsize, step=apart if apart in _FEW else 0)
-        self._launch(kernel, axes[:-1], source, destination, inner.size, inner.source, inner.destination)
+        self._launch(KernelSpec.of("copy_elements", size=itemsize), axes[:-1], source, destination, inner.size,
+                     inner.source, inner.destination, apart if apart in FEW else 0)
 
     def _rows(self, axes: list[_Axis], source: Word, destination: Word, length: int) -> None:
         rows = axes[-1] if axes else _Axis(1, 0, 0)
@@ -133,21 +152,18 @@ class Copies:
     def _interleaved(self, itemsize: int, rest: list[_Axis], along: _Axis, across: _Axis, source: Word,
                      destination: Word) -> bool:
         """Launch the interleaving kernel when one of the two axes is short and dense inside the other."""
-        joins = across.size in _FEW and along.destination == across.size * itemsize
-        parts = along.size in _FEW and across.source == along.size * itemsize
+        joins = across.size in FEW and along.destination == across.size * itemsize
+        parts = along.size in FEW and across.source == along.size * itemsize
         if not (joins or parts) or max(along.size, across.size) < 4:
             return False
         few, many, step = (across, along, across.source) if joins else (along, across, along.destination)
-        kernel = KernelSpec.of("interleave", size=itemsize, streams=few.size, joins=joins)
-        self._launch(kernel, rest, source, destination, many.size, step)
+        kernel = KernelSpec.of("interleave", size=itemsize)
+        self._launch(kernel, rest, source, destination, many.size, step, few.size, int(joins))
         return True
 
     def _transposed(self, itemsize: int, rest: list[_Axis], along: _Axis, across: _Axis, source: Word,
                     destination: Word) -> None:
-        most = min(16 if self._target.registers >= 32 else 8, self._target.vector_bits // 8 // itemsize)
-        tile = 1 << (min(most, along.size, across.size).bit_length() - 1)
-        kernel = KernelSpec.of("transpose", size=itemsize, tile=tile)
-        self._launch(kernel, rest, source, destination, along.size, across.size, across.source, along.destination,
+        self._launch(KernelSpec.of("transpose", size=itemsize), rest, source, destination, along.size, across.size, across.source, along.destination,
                      min(across.size, _UNIT_COLUMNS))
 
     def _launch(self, kernel: KernelSpec, loops: list[_Axis], source: Word, destination: Word, *words: int) -> None:

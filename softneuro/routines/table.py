@@ -32,18 +32,18 @@ from softneuro.routines.conv_transpose_direct_chf import CONV_TRANSPOSE_DIRECT_F
 from softneuro.routines.conv_transpose_gemm import CONV_TRANSPOSE_GEMM_F32_CHL
 from softneuro.routines.conv_winograd import CONV_WINOGRAD23_F32_CHL, CONV_WINOGRAD43_F32_CHL
 from softneuro.routines.gather import GATHER_ROWS_ANY
+from softneuro.routines.global_pool import GLOBAL_POOL_MEAN_F32_CHF, GLOBAL_POOL_MEAN_F32_CHL
 from softneuro.routines.layer_norm import LAYER_NORM_ROWS_F32_CHF
 from softneuro.routines.matmul_batched import MATMUL_BATCHED_F32_CHF
 from softneuro.routines.matmul_packed import MATMUL_PACKED_F32_PLAIN
 from softneuro.routines.matmul_vector import MATMUL_VECTOR_F32_PLAIN
-from softneuro.routines.global_pool import GLOBAL_POOL_MEAN_F32_CHF, GLOBAL_POOL_MEAN_F32_CHL
 from softneuro.routines.pad import PAD_ROWS_ANY
 from softneuro.routines.pointwise import POINTWISE_FUSED_F32_CHF, POINTWISE_FUSED_F32_CHL
+from softneuro.routines.pool import POOL_WINDOW_F32_CHF, POOL_WINDOW_F32_CHL
 from softneuro.routines.reduce import REDUCE_ROWS_F32_CHF
 from softneuro.routines.resize_bilinear import RESIZE_BILINEAR_F32_CHL
 from softneuro.routines.resize_nearest import RESIZE_NEAREST_ANY
 from softneuro.routines.resize_separable import RESIZE_SEPARABLE_F32
-from softneuro.routines.pool import POOL_WINDOW_F32_CHF, POOL_WINDOW_F32_CHL
 from softneuro.routines.routine import Routine
 from softneuro.routines.slice import SLICE_STRIDED_ANY
 from softneuro.routines.softmax import SOFTMAX_ROWS_F32_CHF

@@ -9,6 +9,7 @@ import threading
 import weakref
 
 import numpy as np
+import numpy.typing as npt
 
 from softneuro.codegen.jit import KernelSpec, address
 from softneuro.codegen.target import Target
@@ -21,7 +22,7 @@ _WORDS = 64
 _RUNNER, _ARGUMENTS, _STOP, _YIELD, _SYSCALL, _NUMBER = 32, 33, 34, 40, 41, 42
 
 
-def entry(spec: KernelSpec, target: Target) -> ctypes._FuncPointer:  # type: ignore[name-defined]
+def entry(spec: KernelSpec, target: Target) -> ctypes._FuncPointer:
     """A kernel as a Python callable of three integers; the interpreter lock is released while it runs."""
     return _ENTRY(address(spec, target))
 
@@ -69,6 +70,7 @@ class Team:
             )
             thread.start()
         self._words, self._pid = words, os.getpid()
+        assert self._lead is not None
         weakref.finalize(self, _stop, self._lead, words, self.size, self._pid).atexit = False
 
     def run(self, runner: int, arguments: int) -> None:
@@ -83,7 +85,7 @@ class Team:
             self._lead(self._words.ctypes.data, 0, self.size)
 
 
-def _work(worker: ctypes._FuncPointer, keep: object, words: int, tid: int, size: int) -> None:  # type: ignore[name-defined]
+def _work(worker: ctypes._FuncPointer, keep: object, words: int, tid: int, size: int) -> None:
     worker(words, tid, size)
 
 
@@ -94,7 +96,7 @@ def _nothing(args: int, tid: int, nthreads: int) -> None:
 _NOTHING = _ENTRY(_nothing)
 
 
-def _stop(lead: ctypes._FuncPointer, words: np.ndarray, size: int, pid: int) -> None:  # type: ignore[name-defined, type-arg]
+def _stop(lead: ctypes._FuncPointer, words: npt.NDArray[np.int64], size: int, pid: int) -> None:
     """Let the workers of a team that is no longer used end."""
     if os.getpid() == pid:
         words[_RUNNER], words[_STOP] = ctypes.cast(_NOTHING, ctypes.c_void_p).value or 0, 1

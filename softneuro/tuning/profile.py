@@ -98,8 +98,8 @@ class Profile:
         try:
             if self._file is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                torn = self._path.exists() and not self._path.read_bytes()[-1:] in (b"\n", b"")
-                self._file = open(self._path, "a", encoding="utf-8")
+                torn = self._path.exists() and self._path.read_bytes()[-1:] not in (b"\n", b"")
+                self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115 (kept open until close)
                 if torn:
                     self._file.write("\n")
             self._file.write(json.dumps(record) + "\n")

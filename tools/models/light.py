@@ -29,7 +29,7 @@ FILES = {
 }
 
 
-SUMMED_AMPLITUDE = 0.25  # scale of a batch norm that feeds a residual sum: larger ones amplify rounding as no trained net does
+SUMMED_AMPLITUDE = 0.25  # scale of a batch norm that feeds a residual sum: larger ones amplify rounding more than trained nets do
 
 
 def reweighted(name: str, batch: int | str) -> onnx.ModelProto:

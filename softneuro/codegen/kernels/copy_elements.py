@@ -1,7 +1,8 @@
 """Copy single elements between two strided tensors of any rank: the general case, and repeating one element.
 
 Words: 0 source, 1 destination, 2 axis table, 3 axes in it, 4 loops over them, 5 elements in each, 6 source bytes
-and 7 destination bytes from element to element.
+and 7 destination bytes from element to element, 8 how many elements apart source elements are when that is a few and
+destination elements are neighbours, else 0.
 """
 
 from __future__ import annotations
@@ -18,21 +19,18 @@ from softneuro.codegen.transpose_tile import take_every
 __all__ = ["make"]
 
 
-def make(target: Target, size: int, step: int) -> Callable[[int, int, int], None]:
-    """For elements of ``size`` bytes. Threads share the elements.
-
-    step: 2 or more when source elements are so many elements apart and destination elements are neighbours; else 0.
-    """
+def make(target: Target, size: int) -> Callable[[int, int, int], None]:
+    """For elements of ``size`` bytes. Threads share the elements."""
     lanes = target.vector_bits // 8 // size
     load, store = element_access(size)
     fill = fill_bytes(target)
-    take = take_every(target, size, step or 2)
+    take = take_every(target, size)
     repeat = pattern_word(b"\1" + bytes(size - 1))  # times an element: the element as often as it fits
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         source, destination, table, axes = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
         loops, elements = load_i64(args, 4), load_i64(args, 5)
-        source_step, destination_step = load_i64(args, 6), load_i64(args, 7)
+        source_step, destination_step, step = load_i64(args, 6), load_i64(args, 7), load_i64(args, 8)
         first, last = loops * elements * tid // nthreads, loops * elements * (tid + 1) // nthreads
         while first < last:
             loop = first // elements
@@ -48,7 +46,7 @@ def make(target: Target, size: int, step: int) -> Callable[[int, int, int], None
                 if step:  # a vector reads past its last element, so it must not be the row's last
                     taken = (count - 1) // lanes * lanes
                     for i in range(0, taken, lanes):
-                        take(from_ + i * source_step, to + i * size)
+                        take(step, from_ + i * source_step, to + i * size)
                 for i in range(taken, count):
                     store(to + i * destination_step, load(from_ + i * source_step))
             first += count

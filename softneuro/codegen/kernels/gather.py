@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from softneuro.codegen.bulk import copy_bytes, element_access
+from softneuro.codegen.bulk import copy_unit
 from softneuro.codegen.memory import load_i32, load_i64
 from softneuro.codegen.target import Target
 
 __all__ = ["make"]
 
 
-def make(target: Target, unit: int, wide: bool) -> Callable[[int, int, int], None]:
-    """For rows of 1, 2, 4 or 8 bytes, or with ``unit`` 0 of any length; int64 indices when ``wide``, else int32.
+def make(target: Target, wide: bool) -> Callable[[int, int, int], None]:
+    """For int64 indices when ``wide``, else int32.
 
     Negative indices count from the end. Indices outside the axis are moved to its ends: nothing else is read.
     """
-    copy = copy_bytes(target)
-    load, store = element_access(unit or 1)
+    copy = copy_unit(target)
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         source, indices, destination = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2)
@@ -33,10 +32,6 @@ def make(target: Target, unit: int, wide: bool) -> Callable[[int, int, int], Non
             if index < 0:
                 index += rows
             index = min(max(index, 0), rows - 1)
-            from_ = source + (loop * rows + index) * length
-            if unit:
-                store(destination + number * length, load(from_))
-            else:
-                copy(destination + number * length, from_, length)
+            copy(destination + number * length, source + (loop * rows + index) * length, length)
 
     return kernel

@@ -1,7 +1,7 @@
 """Interleave a few rows into one (or take them apart): channels-last with two to four channels.
 
 Words: 0 source, 1 destination, 2 axis table, 3 axes in it, 4 loops over them, 5 elements of a row, 6 bytes from
-row to row on the side where the rows are apart.
+row to row on the side where the rows are apart, 7 how many rows, 8 whether they are joined (1) or parted (0).
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from softneuro.codegen.transpose_tile import deinterleave, interleave
 __all__ = ["make"]
 
 
-def make(target: Target, size: int, streams: int, joins: bool) -> Callable[[int, int, int], None]:
-    """For ``streams`` rows of elements of ``size`` bytes; ``joins`` makes one row of them, else the reverse.
+def make(target: Target, size: int) -> Callable[[int, int, int], None]:
+    """For elements of ``size`` bytes.
 
     Threads share blocks of one vector of each row; the last block of a row overlaps the one before it.
     """
     count = target.vector_bits // 8 // size
     load, store = element_access(size)
-    join, part = interleave(target, size, streams), deinterleave(target, size, streams)
+    join, part = interleave(target, size), deinterleave(target, size)
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         source, destination, table, axes = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
         loops, length, step = load_i64(args, 4), load_i64(args, 5), load_i64(args, 6)
+        streams, joins = load_i64(args, 7), load_i64(args, 8)
         blocks = (length + count - 1) // count
         first, last = loops * blocks * tid // nthreads, loops * blocks * (tid + 1) // nthreads
         while first < last:
@@ -48,8 +49,8 @@ def make(target: Target, size: int, streams: int, joins: bool) -> Callable[[int,
                 for i in range(block, end):
                     start = min(i * count, length - count) * size
                     if joins:
-                        join(from_ + start, step, to + start * streams)
+                        join(streams, from_ + start, step, to + start * streams)
                     else:
-                        part(from_ + start * streams, to + start, step)
+                        part(streams, from_ + start * streams, to + start, step)
 
     return kernel

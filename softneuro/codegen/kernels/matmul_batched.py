@@ -8,6 +8,7 @@ Words: 0 a, 1 y, 2 b, 3 bias (n floats, or 0 for none), 4 row offsets (int32 [fu
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from numba.extending import register_jitable
 
@@ -19,7 +20,7 @@ from softneuro.codegen.vector import vectors
 
 __all__ = ["make"]
 
-Pack = Callable[[int, int, int, int, int, int], None]
+Pack = Any  # an intrinsic or a compiled function: numba is not typed
 """pack(b, first, n, k, columns, packed): columns from ``first`` of the matrix at b to rows of a panel."""
 
 

@@ -1,7 +1,8 @@
 """Pooling with channels first, one output row at a time: along d and h into a padded row, then along w.
 
 The padded rows lie in scratch memory with the pads filled once, so that the second step knows no borders. A few
-rows are in flight, so that it does not wait for the stores of the first. The last vector of a row overlaps the one before.
+rows are in flight, so that it does not wait for the stores of the first. The last vector of a row overlaps the one
+before it.
 
 Words: 0 x, 1 y, 2 planes (images x channels), 3-5 outputs along d h w, 6 x bytes of a plane, 7-8 x bytes of one step
 along d h, 9-10 x bytes from tap to tap along d h, 11 width of x, 12 left pad, 13 floats of a padded row, 14 bytes
@@ -64,7 +65,7 @@ def make(target: Target, kind: str, stride: int, kernel_h: int, kernel_w: int) -
         while unit < end:
             last = min(unit + ROWS, end)
             row = rows + pad * 4
-            for each in range(unit, last):
+            for _ in range(unit, last):
                 at_d, at_h = windows_d + d * 24, windows_h + h * 24
                 source = x + plane * plane_bytes + load_i64(at_d, 0) * step_d + load_i64(at_h, 0) * step_h
                 taps_d, taps_h = load_i64(at_d, 1), load_i64(at_h, 1)

@@ -14,7 +14,7 @@ from typing import Any
 from llvmlite import ir
 
 from softneuro.codegen.branch import conditional
-from softneuro.codegen.elementary import constant, exact_maximum_value, maximum_value
+from softneuro.codegen.elementary import exact_maximum_value, maximum_value
 from softneuro.codegen.emit import I64, CountedLoop, byte_offset, micro_kernel
 from softneuro.codegen.finish import load_lanes, store_lanes
 from softneuro.codegen.memory import load_i64

@@ -10,20 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from softneuro.codegen.bulk import copy_bytes, element_access, fill_bytes
+from softneuro.codegen.bulk import copy_bytes, copy_unit, fill_bytes, fill_unit
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
 
 __all__ = ["make"]
 
 
-def make(target: Target, unit: int) -> Callable[[int, int, int], None]:
-    """For units of 1, 2, 4 or 8 bytes, or with ``unit`` 0 of any length. Threads share the rows.
-
-    A row that shows the same source as the one before it is copied from there.
-    """
-    copy, fill = copy_bytes(target), fill_bytes(target)
-    load, store = element_access(unit or 1)
+def make(target: Target) -> Callable[[int, int, int], None]:
+    """Threads share the rows. A row that shows the same source as the one before it is copied from there."""
+    copy, fill, copy_one, fill_one = copy_bytes(target), fill_bytes(target), copy_unit(target), fill_unit(target)
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         source, destination, row_table = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2)
@@ -48,12 +44,10 @@ def make(target: Target, unit: int) -> Callable[[int, int, int], None]:
                 for i in range(before + after):
                     place = load_i64(units, i)
                     at = to + i * unit_bytes + (middle if i >= before else 0)
-                    if unit:
-                        store(at, word if place < 0 else load(from_ + place))
-                    elif place < 0:
-                        fill(at, unit_bytes, word)
+                    if place < 0:
+                        fill_one(at, unit_bytes, word)
                     else:
-                        copy(at, from_ + place, unit_bytes)
+                        copy_one(at, from_ + place, unit_bytes)
                 copy(to + before * unit_bytes, from_ + middle_start, middle)
 
     return kernel

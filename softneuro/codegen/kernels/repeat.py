@@ -1,7 +1,7 @@
 """Rows whose elements are each repeated a fixed number of times: enlarging by a whole factor, nearest.
 
 Words: 0 source, 1 destination, 2 row table (int64 byte offset in the source image), 3 images, 4 source and
-5 destination bytes of an image, 6 rows of an image, 7 elements of a source row.
+5 destination bytes of an image, 6 rows of an image, 7 elements of a source row, 8 how often each is repeated.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from softneuro.codegen.transpose_tile import repeat_elements
 __all__ = ["make"]
 
 
-def make(target: Target, size: int, factor: int) -> Callable[[int, int, int], None]:
+def make(target: Target, size: int) -> Callable[[int, int, int], None]:
     """For elements of ``size`` bytes. A row that shows the same source as the one before it is copied from there."""
     count = target.vector_bits // 8 // size
     copy = copy_bytes(target)
     load, store = element_access(size)
-    repeat = repeat_elements(target, size, factor)
+    repeat = repeat_elements(target, size)
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         source, destination, row_table = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2)
         images, source_image, destination_image = load_i64(args, 3), load_i64(args, 4), load_i64(args, 5)
-        rows, elements = load_i64(args, 6), load_i64(args, 7)
+        rows, elements, factor = load_i64(args, 6), load_i64(args, 7), load_i64(args, 8)
         length = elements * factor * size
         first = images * rows * tid // nthreads
         for number in range(first, images * rows * (tid + 1) // nthreads):
@@ -40,7 +40,7 @@ def make(target: Target, size: int, factor: int) -> Callable[[int, int, int], No
                 from_ = source + image * source_image + offset
                 whole = elements // count * count
                 for i in range(0, whole, count):
-                    repeat(from_ + i * size, to + i * factor * size)
+                    repeat(factor, from_ + i * size, to + i * factor * size)
                 for i in range(whole, elements):
                     value = load(from_ + i * size)
                     for k in range(factor):

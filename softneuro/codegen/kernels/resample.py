@@ -15,8 +15,8 @@ from softneuro.codegen.vector import vectors
 __all__ = ["make"]
 
 
-def make(target: Target, pair: bool) -> Callable[[int, int, int], None]:
-    """``pair`` is for exactly two taps. Threads share outputs."""
+def make(target: Target) -> Callable[[int, int, int], None]:
+    """Threads share outputs."""
     v = vectors(target)
     load, store, load_n, store_n, splat, mul, fma = v.load, v.store, v.load_n, v.store_n, v.splat, v.mul, v.fma
     lanes = v.lanes
@@ -34,7 +34,7 @@ def make(target: Target, pair: bool) -> Callable[[int, int, int], None]:
             from_ = source + loop * source_loop
             to = destination + number * inside * 4
             table, factors = offsets + output * taps * 8, weights + output * taps * 4
-            if pair:
+            if taps == 2:
                 a, b = from_ + load_i64(table, 0), from_ + load_i64(table, 1)
                 p, q = splat(load_f32(factors, 0)), splat(load_f32(factors, 1))
                 for i in range(0, whole, lanes):

@@ -7,6 +7,9 @@ Words: 0 source, 1 destination, 2 offsets (int64 [output][taps], bytes), 3 weigh
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+from numba.extending import register_jitable
 
 from softneuro.codegen.memory import load_f32, load_i64, store_f32
 from softneuro.codegen.target import Target
@@ -14,9 +17,23 @@ from softneuro.codegen.target import Target
 __all__ = ["make"]
 
 
-def make(target: Target, pair: bool) -> Callable[[int, int, int], None]:
-    """``pair`` is for exactly two taps. Threads share lines, four of which use each offset and weight together."""
+def make(target: Target) -> Callable[[int, int, int], None]:
+    """Threads share lines, four of which use each offset and weight together."""
+    two_taps, any_taps = _lines(pair=True), _lines(pair=False)
 
+    def kernel(args: int, tid: int, nthreads: int) -> None:
+        if load_i64(args, 7) == 2:
+            two_taps(args, tid, nthreads)
+        else:
+            any_taps(args, tid, nthreads)
+
+    return kernel
+
+
+def _lines(pair: bool) -> Any:
+    """The kernel for any number of taps, or with ``pair`` for two."""
+
+    @register_jitable
     def kernel(args: int, tid: int, nthreads: int) -> None:
         source, destination = load_i64(args, 0), load_i64(args, 1)
         offsets, weights = load_i64(args, 2), load_i64(args, 3)
