@@ -82,6 +82,9 @@ class Call(BodyOp):
     name: ClassVar[str] = "call"
     body: Graph
 
+    def body_run_once(self) -> Graph:
+        return self.body
+
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         return _output_types(self.body, dict(zip(self.body.inputs, types, strict=True)))
 

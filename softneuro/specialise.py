@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from softneuro.errors import DynamicShape, InputError, SoftneuroError
 from softneuro.graph import Graph, GraphInput, Layer, live_layers
+from softneuro.inline import inlined
 from softneuro.ops.base import Op
 from softneuro.types import Array, Shape, TensorType
 
@@ -72,12 +74,20 @@ def specialise(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
     types |= {name: TensorType(graph.inputs[name].dtype, shape) for name, shape in sizes.items()}
     values: dict[str, Array] = dict(graph.constants)
     layers: list[Layer] = []
-    for layer in graph.layers:
+    waiting = deque(graph.layers)
+    while waiting:
+        layer = waiting.popleft()
         try:
             kept = _specialise_layer(layer, types, values)
         except SoftneuroError as error:
             raise type(error)(f"layer {layer.name!r} ({layer.op.name}): {error}") from error
-        if kept is not None:
+        body = kept.op.body_run_once() if kept is not None else None
+        if kept is not None and body is not None:
+            inner, constants = inlined(kept, body)
+            values |= constants
+            types |= {name: TensorType.of(array) for name, array in constants.items()}
+            waiting.extendleft(reversed(inner))
+        elif kept is not None:
             layers.append(kept)
     inputs = {name: GraphInput(graph.inputs[name].dtype, shape) for name, shape in sizes.items()}
     whole = replace(graph, inputs=inputs, layers=tuple(layers), constants=values, types=types)
@@ -98,13 +108,15 @@ def _specialise_layer(layer: Layer, types: dict[str, TensorType], values: dict[s
             names = tuple(names[i] if i < len(names) else "" for i in bound.inputs)
             op, known, data = bound.op, [known[i] for i in bound.inputs], [data[i] for i in bound.inputs]
             bound = op.bind(known, data)
+        if op.body_run_once() is not None:
+            return replace(layer, op=op, inputs=names)  # its layers are looked at one by one
         outputs = op.infer(known)
     except DynamicShape:
         return layer
     for name, type_ in zip(layer.outputs, outputs, strict=False):
         if name:
             types[name] = type_
-    ready = all(value is not None for value, name in zip(data, names, strict=True) if name)
+    ready = op.is_repeatable() and all(value is not None for value, name in zip(data, names, strict=True) if name)
     if ready and all(t.size <= _SMALL for t in outputs):
         results = op.reference(data)
         for name, value in zip(layer.outputs, results, strict=False):

@@ -1,6 +1,7 @@
 """The parent's side of bench_worker: start an engine, give it turns, end it."""
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -55,10 +56,8 @@ class Engine:
     def close(self) -> None:
         """End the process and wait for it."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
-        except BrokenPipeError:
-            pass
         self._process.stdout.close()
         self._process.wait()
 

@@ -7,25 +7,28 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from softneuro.cli.arguments import add_input, add_threads, inputs_for, load_inputs
-from softneuro.cli.console import console
+from softneuro.cli.console import console, print_table
 from softneuro.compare import Difference, differences, run_onnxruntime
 from softneuro.runtime.session import Session
 
-__all__ = ["add_parser"]
+__all__ = ["EXAMPLE", "add_parser"]
+
+EXAMPLE = "softneuro compare model.plan --model model.onnx --against onnxruntime"
 
 
 def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "compare", help="compare a plan's outputs with onnxruntime's or another plan's",
-        epilog="example: softneuro compare model.plan --model model.onnx --against onnxruntime",
+        "compare", help="compare a plan's outputs with onnxruntime's or another plan's", epilog=f"example: {EXAMPLE}"
     )
     parser.add_argument("plan", type=Path, help="the plan file")
     parser.add_argument("--against", default="onnxruntime", metavar="ENGINE", help="onnxruntime, or the path of another plan")
     parser.add_argument("--model", type=Path, help="the ONNX model that onnxruntime runs")
-    parser.add_argument("--tolerance", type=float, default=1e-4, help="largest difference allowed, relative to the output's largest value (default 1e-4)")
+    parser.add_argument("--tolerance", type=float, default=1e-4,
+                        help="largest difference allowed, relative to the output's largest value (default 1e-4)")
     add_input(parser)
     add_threads(parser)
     parser.set_defaults(function=_compare)
@@ -48,9 +51,10 @@ def _print(rows: list[Difference], options: argparse.Namespace) -> None:
     table = Table("output", "max |difference|", "max |output|", "relative", "NaN here/there", "top-5", "verdict")
     for row in rows:
         top = "-" if row.top5_equal is None else "equal" if row.top5_equal else "differ"
-        verdict = "right" if row.within(options.tolerance) else "[red]differs[/red]"
-        table.add_row(row.name, f"{row.absolute:.3g}", f"{row.scale:.3g}", f"{row.relative:.3g}", f"{row.nan_here}/{row.nan_there}", top, verdict)
+        verdict = Text("right") if row.within(options.tolerance) else Text("differs", style="red")
+        numbers = [f"{value:.3g}" for value in (row.absolute, row.scale, row.relative)]
+        table.add_row(row.name, *numbers, f"{row.nan_here}/{row.nan_there}", top, verdict)
     out = console()
-    out.print(table)
+    print_table(out, table)
     needed = max((row.relative for row in rows), default=0.0)
     out.print(f"smallest tolerance that passes: {needed:.3g} (given {options.tolerance:.3g}), against {options.against}")

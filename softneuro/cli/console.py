@@ -4,26 +4,43 @@ from __future__ import annotations
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
-__all__ = ["console", "error_console", "milliseconds", "progress_bar"]
+__all__ = ["console", "error_console", "milliseconds", "print_table", "progress_bar"]
+
+_PIPED_WIDTH = 1000
 
 
 def console() -> Console:
-    """Standard output; plain text when it is piped."""
-    return Console(highlight=False, soft_wrap=True)
+    """Standard output. Names from models are printed as they are; lines are as long as they need when piped."""
+    out = Console(highlight=False, markup=False, soft_wrap=True)
+    if not out.is_terminal:
+        out.width = _PIPED_WIDTH
+    return out
 
 
 def error_console() -> Console:
     """Standard error."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_table(out: Console, table: Table) -> None:
+    """A table that fits the terminal; when piped, whole columns of plain text."""
+    if not out.is_terminal:
+        table.box, table.pad_edge, table.padding = None, False, (0, 2, 0, 0)
+    out.print(table)
 
 
 def progress_bar() -> Progress:
-    """A bar with the remaining time, which redraws only when told to: a refresh thread would disturb measurements."""
+    """A bar with the remaining time, for terminals only.
+
+    It redraws only when told to: a refresh thread would disturb measurements.
+    """
+    out = error_console()
     return Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=error_console(), auto_refresh=False, transient=True,
-    )
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=out, auto_refresh=False, transient=True, disable=not out.is_terminal,
+    )  # fmt: skip
 
 
 def milliseconds(ns: float | None) -> str:

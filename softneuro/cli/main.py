@@ -19,8 +19,8 @@ COMMANDS = (tune, run, compare, profile)
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="softneuro", description="Tune ONNX models for this CPU, and run them.",
-        epilog="exit codes: 0 right, 1 difference found, 2 usage, 3 bad input, 4 cannot run here",
+        prog="softneuro", description="Tune ONNX models for this CPU, and run them.", epilog=_epilog(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"softneuro {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the stack trace of an error")
@@ -28,6 +28,11 @@ def _parser() -> argparse.ArgumentParser:
     for command in COMMANDS:
         command.add_parser(commands)
     return parser
+
+
+def _epilog() -> str:
+    examples = "\n".join(f"  {command.EXAMPLE}" for command in COMMANDS)
+    return f"examples:\n{examples}\n\nexit codes: 0 right, 1 difference found, 2 usage, 3 bad input, 4 cannot run here"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,11 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SoftneuroError, OSError, MemoryError) as error:
         if options.debug:
             raise
-        error_console().print(f"softneuro {options.command}: {_sentence(error)}", style="red", markup=False, highlight=False)
+        error_console().print(f"softneuro {options.command}: {_sentence(error)}", style="red")
         return _CANNOT_RUN if isinstance(error, (CompileError, MemoryError)) else _BAD_INPUT
 
 
 def _sentence(error: BaseException) -> str:
+    """What went wrong, on one line."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+    return " ".join(str(error).split()) or type(error).__name__

@@ -9,16 +9,18 @@ from typing import Any
 from rich.table import Table
 
 from softneuro.cli.arguments import add_input, add_threads, inputs_for, load_inputs, positive
-from softneuro.cli.console import console
+from softneuro.cli.console import console, milliseconds, print_table
 from softneuro.runtime.session import Session
 
-__all__ = ["add_parser"]
+__all__ = ["EXAMPLE", "add_parser"]
+
+EXAMPLE = "softneuro profile model.plan --top 20"
 
 
 def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "profile", help="run a plan and show the time of every layer", epilog="example: softneuro profile model.plan --top 20"
+        "profile", help="run a plan and show the time of every layer", epilog=f"example: {EXAMPLE}"
     )
     parser.add_argument("plan", type=Path, help="the plan file")
     parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="runs to take the median of (default 20)")
@@ -47,6 +49,7 @@ def _profile(options: argparse.Namespace) -> int:
                       f"{ns / 1e6:.4f}", expected, f"{100 * ns / total:.1f}%", rate)
     adapts = sum(ns for name, ns in times.items() if name.startswith("adapt "))
     out = console()
-    out.print(table)
-    out.print(f"total {total / 1e6:.3f} ms over {len(placed)} rows, adapts {adapts / 1e6:.3f} ms ({100 * adapts / total:.1f}%), {session.threads} threads")
+    print_table(out, table)
+    share = f"adapts {milliseconds(adapts)} ({100 * adapts / total:.1f}%)"
+    out.print(f"total {milliseconds(total)} over {len(placed)} rows, {share}, {session.threads} threads")
     return 0

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from softneuro.cli.arguments import add_input, add_threads, inputs_for, load_inputs, positive
+from softneuro.cli.arguments import add_force, add_input, add_threads, inputs_for, load_inputs, positive, writable
 from softneuro.cli.console import console, milliseconds
 from softneuro.runtime.session import Session
 
-__all__ = ["add_parser"]
+__all__ = ["EXAMPLE", "add_parser"]
+
+EXAMPLE = "softneuro run model.plan --input input=picture.npy --output results"
 
 
 def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "run", help="run a plan", epilog="example: softneuro run model.plan --input input=picture.npy --output results"
+        "run", help="run a plan", epilog=f"example: {EXAMPLE}"
     )
     parser.add_argument("plan", type=Path, help="the plan file")
     add_input(parser)
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="write every output there as a .npy file")
+    add_force(parser)
     parser.add_argument("--repeat", type=positive, default=1, metavar="N", help="run N times and print the times")
     add_threads(parser)
     parser.set_defaults(function=_run)
@@ -34,6 +38,7 @@ def _run(options: argparse.Namespace) -> int:
     session = Session(options.plan, options.threads)
     given = load_inputs(options.input, session)
     feeds = inputs_for(session, given, dict(options.shape), options.seed)
+    files = _output_files(options.output, session, options.force) if options.output else {}
     made = [name for name in feeds if name not in given]
     if made:
         out.print(f"random input for {', '.join(made)} (seed {options.seed})")
@@ -43,14 +48,25 @@ def _run(options: argparse.Namespace) -> int:
         outputs = session.run(feeds)
         times.append(time.perf_counter_ns() - start)
     for name, array in outputs.items():
-        out.print(f"{name}: {array.dtype} {array.shape}{_range(array)}", markup=False)
-    out.print(f"first run {milliseconds(times[0])}" + (
-        f", then median {milliseconds(float(np.median(times[1:])))}, minimum {milliseconds(min(times[1:]))}" if len(times) > 1 else ""))
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        for name, array in outputs.items():
-            np.save(options.output / f"{_file_name(name)}.npy", array, allow_pickle=False)
+        out.print(f"{name}: {array.dtype} {array.shape}{_range(array)}")
+    out.print(_times(times))
+    for name, path in files.items():
+        array = outputs[name]
+        np.save(path, array.astype(str) if array.dtype.hasobject else array, allow_pickle=False)
     return 0
+
+
+def _times(times: Sequence[int]) -> str:
+    first = f"first run {milliseconds(times[0])}"
+    if len(times) == 1:
+        return first
+    return f"{first}, then median {milliseconds(float(np.median(times[1:])))}, minimum {milliseconds(min(times[1:]))}"
+
+
+def _output_files(folder: Path, session: Session, force: bool) -> dict[str, Path]:
+    """Where every output goes. Makes the folder; raises InputError for a file that is there already."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return {info.name: writable(folder / f"{_file_name(info.name)}.npy", force) for info in session.outputs}
 
 
 def _range(array: np.ndarray[Any, Any]) -> str:

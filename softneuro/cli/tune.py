@@ -8,20 +8,23 @@ from typing import Any
 
 from rich.progress import Progress as Bar
 
-from softneuro.cli.arguments import add_threads, shape, writable
+from softneuro.cli.arguments import add_force, add_threads, seconds, shape, writable
 from softneuro.cli.console import console, milliseconds, progress_bar
+from softneuro.errors import InputError
 from softneuro.plan.plan import Plan
 from softneuro.tuning.summary import Summary, summarise
 from softneuro.tuning.tune import Progress, tune
 
-__all__ = ["add_parser"]
+__all__ = ["EXAMPLE", "add_parser"]
+
+EXAMPLE = "softneuro tune model.onnx -o model.plan --shape input=1x3x224x224 --threads 2"
 
 
 def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "tune", help="time every routine of every layer of a model and write the fastest plan",
-        epilog="example: softneuro tune model.onnx -o model.plan --shape input=1x3x224x224 --threads 2",
+        epilog=f"example: {EXAMPLE}",
     )
     parser.add_argument("model", type=Path, help="the ONNX model")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PLAN", help="the plan file to write")
@@ -29,15 +32,17 @@ def add_parser(commands: Any) -> None:
                         help="sizes of an input: needed for free dimensions, overrides declared ones (several allowed)")
     add_threads(parser)
     parser.add_argument("--dtypes", default="f32", help="data types that layers may compute in, by commas (default f32)")
-    parser.add_argument("--time-limit", type=float, metavar="S",
+    parser.add_argument("--time-limit", type=seconds, metavar="S",
                         help="seconds for measuring; 0 takes each layer's default routine (default: no limit)")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="measurements to reuse and to add to (made when absent)")
-    parser.add_argument("--force", action="store_true", help="overwrite the plan file")
+    add_force(parser)
     parser.set_defaults(function=_tune)
 
 
 def _tune(options: argparse.Namespace) -> int:
     path = writable(options.output, options.force)
+    if path.exists() and options.model.exists() and path.samefile(options.model):
+        raise InputError(f"{path}: is the model itself, needed another name for the plan")
     with progress_bar() as bar:
         plan = tune(
             options.model, shapes=dict(options.shape), threads=options.threads, dtypes=options.dtypes.split(","),
@@ -68,9 +73,10 @@ def _print(plan: Plan, summary: Summary, path: Path) -> None:
     sizes = ", ".join(f"{name}={'x'.join(map(str, sizes))}" for name, sizes in made.shapes.items())
     out.print(f"{path}: {summary.layers} layers, {summary.adapts} adapts, {made.threads} threads, {made.target}, {sizes}")
     if made.measured_ns is not None:
-        gain = (made.default_ns or made.measured_ns) / made.measured_ns
-        predicted = f"predicted {milliseconds(made.predicted_ns)} ({proof})" if made.predicted_ns else "the default plan was fastest"
-        out.print(f"measured {milliseconds(made.measured_ns)}, {predicted}, default plan {milliseconds(made.default_ns)} ({gain:.2f}x)")
+        found = f"predicted {milliseconds(made.predicted_ns)} ({proof})" if made.predicted_ns else "the default plan was fastest"
+        default = made.default_ns or made.measured_ns
+        gain = f"default plan {milliseconds(default)} ({default / made.measured_ns:.2f}x)"
+        out.print(f"measured {milliseconds(made.measured_ns)}, {found}, {gain}")
     if summary.host:
         out.print(f"{len(summary.host)} layers run on the host's reference:")
         for name, op, ns in summary.host[:10]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from softneuro.types import Array, TensorType
+
+if TYPE_CHECKING:
+    from softneuro.graph import Graph
 
 __all__ = ["Bound", "Op", "Types", "Values"]
 
@@ -48,6 +51,14 @@ class Op:
     def reference(self, inputs: Values) -> tuple[Array, ...]:
         """The outputs, computed in numpy: the definition that every routine is tested against."""
         raise NotImplementedError(self.name)
+
+    def is_repeatable(self) -> bool:
+        """Whether equal inputs give equal outputs: all ops but random ones."""
+        return True
+
+    def body_run_once(self) -> Graph | None:
+        """The graph that this layer stands for, when it is one that always runs exactly once."""
+        return None
 
     def macs(self, types: Types) -> int:
         """Multiply-accumulates of one run; 0 for ops that only move data or are bound by memory."""

@@ -23,6 +23,8 @@ MAX_KNOWN = 64  # elements of an input whose value shape inference may look at
 
 MISINFERRED = {"STFT"}  # onnx 1.23 ignores that it is one-sided by default
 
+RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+
 Known = tuple[tuple[int, str, tuple[int, ...], bytes], ...]
 
 
@@ -40,6 +42,9 @@ class OnnxOp(Op):
     node: bytes
     opsets: tuple[tuple[str, int], ...]
     known: Known = ()
+
+    def is_repeatable(self) -> bool:
+        return _op_type(self.node) not in RANDOM
 
     def bind(self, types: Types, values: Values) -> Bound | None:
         if self.known or not any(_is_small(value) for value in values):
@@ -67,6 +72,13 @@ class OnnxOp(Op):
         except Exception as error:  # the reference implementations raise whatever numpy raises
             raise InputError(f"onnx's reference implementation: {_first_line(error)}") from error
         return tuple(_as_array(next(results)) if name else None for name in outputs)  # type: ignore[misc]
+
+
+@functools.cache
+def _op_type(node: bytes) -> str:
+    import onnx
+
+    return str(onnx.NodeProto.FromString(node).op_type)
 
 
 def _is_small(value: Any) -> bool:

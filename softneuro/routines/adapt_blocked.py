@@ -6,7 +6,7 @@ from softneuro.codegen.target import Target
 from softneuro.ops.adapt import Adapt
 from softneuro.problem import Problem
 from softneuro.routines.routine import Built, Routine, Schedule, Signature, source, target_of
-from softneuro.routines.strided import Copies, byte_strides, reject_unmovable, unmoved
+from softneuro.routines.strided import Copies, byte_strides, reject_unmovable, transposing_kernels, unmoved
 from softneuro.types import Format, Layout
 
 __all__ = ["ADAPT_BLOCKED_ANY"]
@@ -31,10 +31,11 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     old, new = byte_strides(x, before.layout), byte_strides(x, after.layout)
     if unmoved(x.dtype.itemsize, x.shape, old, new):
         return Built(alias=0)
-    copies = Copies(target)
+    copies = Copies()
     copies.add(x.dtype.itemsize, x.shape, source(0), old, target_of(0), new)
     return copies.built()
 
 
 ADAPT_BLOCKED_ANY = Routine(
-    name="adapt.blocked.any.both", op=Adapt, reject=_reject, signatures=_signatures, build=_build)
+    name="adapt.blocked.any.both", op=Adapt, reject=_reject, signatures=_signatures, build=_build,
+    kernels=transposing_kernels)

@@ -8,7 +8,7 @@ from softneuro.codegen.target import Target
 from softneuro.ops.movement import BroadcastTo, Tile
 from softneuro.problem import Problem
 from softneuro.routines.routine import Built, Routine, Schedule, Signature, source, target_of
-from softneuro.routines.strided import Copies, byte_strides, reject_unmovable, same_layout_signatures
+from softneuro.routines.strided import Copies, byte_strides, in_order_kernels, reject_unmovable, same_layout_signatures
 
 __all__ = ["BROADCAST_TO_STRIDED_ANY", "TILE_STRIDED_ANY"]
 
@@ -23,7 +23,7 @@ def _build_broadcast(problem: Problem, signature: Signature, schedule: Schedule,
     shape = (1,) * missing + x.shape
     strides = (0,) * missing + byte_strides(x, x_format.layout)
     repeated = tuple(0 if size == 1 else stride for size, stride in zip(shape, strides, strict=True))
-    copies = Copies(target)
+    copies = Copies()
     copies.add(x.dtype.itemsize, y.shape, source(0), repeated, target_of(0),
                byte_strides(y, signature.outputs[0].layout))
     return copies.built()
@@ -42,14 +42,14 @@ def _build_tile(problem: Problem, signature: Signature, schedule: Schedule, targ
         shape += [count, size]
         before += [0, near]
         after += [size * far, far]
-    copies = Copies(target)
+    copies = Copies()
     copies.add(x.dtype.itemsize, tuple(shape), source(0), tuple(before), target_of(0), tuple(after))
     return copies.built()
 
 
 BROADCAST_TO_STRIDED_ANY = Routine(
     name="broadcast_to.strided.any.both", op=BroadcastTo, reject=reject_unmovable,
-    signatures=same_layout_signatures, build=_build_broadcast)
+    signatures=same_layout_signatures, build=_build_broadcast, kernels=in_order_kernels)
 TILE_STRIDED_ANY = Routine(
     name="tile.strided.any.both", op=Tile, reject=reject_unmovable, signatures=same_layout_signatures,
-    build=_build_tile)
+    build=_build_tile, kernels=in_order_kernels)

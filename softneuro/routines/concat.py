@@ -9,7 +9,7 @@ from softneuro.ops.axes import normal_axis
 from softneuro.ops.slicing import Concat, Split
 from softneuro.problem import Problem
 from softneuro.routines.routine import Built, Routine, Schedule, Signature, source, target_of
-from softneuro.routines.strided import Copies, byte_strides, reject_unmovable, same_layout_signatures
+from softneuro.routines.strided import Copies, byte_strides, in_order_kernels, reject_unmovable, same_layout_signatures
 
 __all__ = ["CONCAT_STRIDED_ANY", "SPLIT_STRIDED_ANY"]
 
@@ -19,7 +19,7 @@ def _build_concat(problem: Problem, signature: Signature, schedule: Schedule, ta
     layout = signature.outputs[0].layout
     strides = byte_strides(y, layout)
     axis = normal_axis(cast(Concat, problem.op).axis, y.rank)
-    copies, place = Copies(target), 0
+    copies, place = Copies(), 0
     for index in range(len(problem.inputs)):
         part = problem.input(index)
         copies.add(part.dtype.itemsize, part.shape, source(index), byte_strides(part, layout), target_of(0, place),
@@ -33,7 +33,7 @@ def _build_split(problem: Problem, signature: Signature, schedule: Schedule, tar
     layout = signature.outputs[0].layout
     strides = byte_strides(x, layout)
     axis = normal_axis(cast(Split, problem.op).axis, x.rank)
-    copies, place = Copies(target), 0
+    copies, place = Copies(), 0
     for index, part in enumerate(problem.outputs):
         copies.add(part.dtype.itemsize, part.shape, source(0, place), strides, target_of(index),
                    byte_strides(part, layout))
@@ -43,7 +43,7 @@ def _build_split(problem: Problem, signature: Signature, schedule: Schedule, tar
 
 CONCAT_STRIDED_ANY = Routine(
     name="concat.strided.any.both", op=Concat, reject=reject_unmovable, signatures=same_layout_signatures,
-    build=_build_concat)
+    build=_build_concat, kernels=in_order_kernels)
 SPLIT_STRIDED_ANY = Routine(
     name="split.strided.any.both", op=Split, reject=reject_unmovable, signatures=same_layout_signatures,
-    build=_build_split)
+    build=_build_split, kernels=in_order_kernels)

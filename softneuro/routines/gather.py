@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from softneuro.codegen.elements import ELEMENT_SIZES
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.axes import normal_axis
@@ -24,7 +23,7 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     length = x.dtype.itemsize * math.prod(x.shape[axis + 1 :])
     if not problem.outputs[0].size:
         return Built()
-    kernel = KernelSpec.of("gather", unit=length if length in ELEMENT_SIZES else 0, wide=indices.dtype is DType.I64)
+    kernel = KernelSpec.of("gather", wide=indices.dtype is DType.I64)
     words = (source(0), source(1), target_of(0), math.prod(x.shape[:axis]), x.shape[axis], indices.size, length)
     return Built(launches=(Launch(kernel, words),))
 

@@ -8,14 +8,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from softneuro.codegen.elements import ELEMENT_SIZES, pattern_word
+from softneuro.codegen.elements import FEW, pattern_word
 from softneuro.codegen.jit import KernelSpec
-from softneuro.routines.routine import Built, Launch, source, table, target_of
+from softneuro.codegen.target import Target
+from softneuro.problem import Problem
+from softneuro.routines.routine import Built, Launch, Schedule, Signature, source, table, target_of
 from softneuro.types import Array, Layout, Shape, TensorType, physical_shape
 
-__all__ = ["remap"]
+__all__ = ["enlarging_kernels", "remap"]
 
-_FACTORS = (2, 3, 4)
+_REMAP = KernelSpec.of("remap")
+
+
+def _repeat_kernel(x: TensorType) -> KernelSpec:
+    return KernelSpec.of("repeat", size=x.dtype.itemsize)
+
+
+def enlarging_kernels(problem: Problem, signature: Signature, schedule: Schedule,
+                      target: Target) -> tuple[KernelSpec, ...]:
+    """The kernels of `remap` when it may enlarge."""
+    return _REMAP, _repeat_kernel(problem.input(0))
 
 
 def _identical(index: Array, size: int) -> bool:
@@ -25,7 +37,7 @@ def _identical(index: Array, size: int) -> bool:
 def _repeats(index: Array, size: int) -> int:
     """How often each of ``size`` elements is repeated in a row; 0 when the index is not of that form."""
     factor = len(index) // max(1, size)
-    whole = factor in _FACTORS and len(index) == factor * size
+    whole = factor in FEW and len(index) == factor * size
     return factor if whole and bool((index == np.arange(len(index)) // factor).all()) else 0
 
 
@@ -46,10 +58,11 @@ def _row_offsets(maps: Sequence[Array], shape: Shape, row_bytes: int) -> Array:
     return np.where(inside, offsets * row_bytes, -1)
 
 
-def remap(x: TensorType, layout: Layout, indices: Sequence[Array], fill: bytes) -> Built:
+def remap(x: TensorType, layout: Layout, indices: Sequence[Array], fill: bytes, *, enlarges: bool = False) -> Built:
     """Launches for an output whose element (i, j, ...) is ``x[indices[0][i], indices[1][j], ...]``.
 
     A negative index shows ``fill``, the bytes of one element, instead. Input and output have the same layout.
+    enlarges: elements may all be repeated a few times, which has a kernel of its own.
     Axes before the first that changes are images, the last that changes makes rows, what follows it a unit.
     """
     shape = physical_shape(x.shape, layout)
@@ -66,13 +79,11 @@ def remap(x: TensorType, layout: Layout, indices: Sequence[Array], fill: bytes) 
     rows = _row_offsets(maps[first:last], shape[first:last], size * unit)
     common = (source(0), target_of(0), table(0), math.prod(shape[:first]), unit * math.prod(shape[first : last + 1]),
               unit * len(rows) * len(index), len(rows))
-    factor = _repeats(index, size)
-    if factor and unit in ELEMENT_SIZES and (rows >= 0).all():
-        kernel = KernelSpec.of("repeat", size=unit, factor=factor)
-        return Built(launches=(Launch(kernel, (*common, size)),), tables=(rows,))
+    factor = _repeats(index, size) if enlarges and unit == x.dtype.itemsize else 0
+    if factor and (rows >= 0).all():
+        return Built(launches=(Launch(_repeat_kernel(x), (*common, size, factor)),), tables=(rows,))
     start, stop = _middle(index)
     borders = np.concatenate([index[:start], index[stop:], [-1]])  # never empty, so that it has an address
     words = (*common, table(1), start, max(0, int(index[start])) * unit, (stop - start) * unit, len(index) - stop, unit,
              pattern_word(fill))
-    kernel = KernelSpec.of("remap", unit=unit if unit in ELEMENT_SIZES else 0)
-    return Built(launches=(Launch(kernel, words),), tables=(rows, np.where(borders < 0, -1, borders * unit)))
+    return Built(launches=(Launch(_REMAP, words),), tables=(rows, np.where(borders < 0, -1, borders * unit)))

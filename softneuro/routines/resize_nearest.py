@@ -9,7 +9,7 @@ import numpy as np
 from softneuro.codegen.target import Target
 from softneuro.ops.resize import Resize
 from softneuro.problem import Problem
-from softneuro.routines.remap import remap
+from softneuro.routines.remap import enlarging_kernels, remap
 from softneuro.routines.routine import Built, Routine, Schedule, Signature
 from softneuro.routines.strided import reject_unmovable, same_layout_signatures
 
@@ -25,8 +25,10 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     op, x = cast(Resize, problem.op), problem.input(0)
     taps = [op.taps(axis, size) for axis, size in enumerate(x.shape)]
     fill = np.asarray(op.extrapolation).astype(x.dtype.numpy).tobytes()
-    return remap(x, signature.outputs[0].layout, [np.where(t.outside, -1, t.positions[:, 0]) for t in taps], fill)
+    indices = [np.where(t.outside, -1, t.positions[:, 0]) for t in taps]
+    return remap(x, signature.outputs[0].layout, indices, fill, enlarges=True)
 
 
 RESIZE_NEAREST_ANY = Routine(
-    name="resize.nearest.any.both", op=Resize, reject=_reject, signatures=same_layout_signatures, build=_build)
+    name="resize.nearest.any.both", op=Resize, reject=_reject, signatures=same_layout_signatures, build=_build,
+    kernels=enlarging_kernels)

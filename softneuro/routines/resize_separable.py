@@ -26,7 +26,16 @@ from softneuro.routines.routine import (
 from softneuro.routines.strided import same_layout_signatures
 from softneuro.types import Array, DType, Layout, physical_shape
 
-__all__ = ["RESIZE_SEPARABLE_F32", "reject_resampling", "tap_tables"]
+__all__ = ["RESIZE_SEPARABLE_F32", "reject_resampling", "separable_kernels", "tap_tables"]
+
+
+_RESAMPLE, _RESAMPLE_LINE = KernelSpec.of("resample"), KernelSpec.of("resample_line")
+
+
+def separable_kernels(problem: Problem, signature: Signature, schedule: Schedule,
+                      target: Target) -> tuple[KernelSpec, ...]:
+    """The kernels for axes with and without others inside."""
+    return _RESAMPLE, _RESAMPLE_LINE
 
 
 def reject_resampling(problem: Problem, target: Target) -> str | None:
@@ -61,10 +70,8 @@ def _launch(taps: AxisTaps, before: int, size: int, after: int, addresses: tuple
     """
     outputs, count = taps.positions.shape
     if after == 1:
-        kernel = KernelSpec.of("resample_line", pair=count == 2)
-        return Launch(kernel, (*addresses, before, 4 * size, outputs, count))
-    kernel = KernelSpec.of("resample", pair=count == 2)
-    return Launch(kernel, (*addresses, before, 4 * size * after, outputs, after, count))
+        return Launch(_RESAMPLE_LINE, (*addresses, before, 4 * size, outputs, count))
+    return Launch(_RESAMPLE, (*addresses, before, 4 * size * after, outputs, after, count))
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
@@ -98,4 +105,4 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
 
 RESIZE_SEPARABLE_F32 = Routine(
     name="resize.separable.f32.both", op=Resize, reject=reject_resampling, signatures=same_layout_signatures,
-    build=_build, tolerance=16.0)
+    build=_build, kernels=separable_kernels, tolerance=16.0)

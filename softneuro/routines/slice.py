@@ -8,7 +8,7 @@ from softneuro.codegen.target import Target
 from softneuro.ops.slicing import StridedSlice
 from softneuro.problem import Problem
 from softneuro.routines.routine import Built, Routine, Schedule, Signature, source, target_of
-from softneuro.routines.strided import Copies, byte_strides, reject_unmovable, same_layout_signatures
+from softneuro.routines.strided import Copies, byte_strides, in_order_kernels, reject_unmovable, same_layout_signatures
 
 __all__ = ["SLICE_STRIDED_ANY"]
 
@@ -22,11 +22,11 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     strides = byte_strides(x, layout)
     start = sum(s * stride for s, stride in zip(op.starts, strides, strict=True))
     steps = tuple(s * stride for s, stride in zip(op.steps, strides, strict=True))
-    copies = Copies(target)
+    copies = Copies()
     copies.add(x.dtype.itemsize, y.shape, source(0, start), steps, target_of(0), byte_strides(y, layout))
     return copies.built()
 
 
 SLICE_STRIDED_ANY = Routine(
     name="strided_slice.strided.any.both", op=StridedSlice, reject=reject_unmovable,
-    signatures=same_layout_signatures, build=_build)
+    signatures=same_layout_signatures, build=_build, kernels=in_order_kernels)

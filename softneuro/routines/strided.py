@@ -111,8 +111,7 @@ def unmoved(itemsize: int, shape: Shape, source: Strides, destination: Strides) 
 class Copies:
     """Collects strided copies and gives the launches and tables that do them."""
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self) -> None:
         self._launches: list[Launch] = []
         self._tables: list[Array] = []
 
@@ -163,8 +162,8 @@ class Copies:
 
     def _transposed(self, itemsize: int, rest: list[_Axis], along: _Axis, across: _Axis, source: Word,
                     destination: Word) -> None:
-        self._launch(KernelSpec.of("transpose", size=itemsize), rest, source, destination, along.size, across.size, across.source, along.destination,
-                     min(across.size, _UNIT_COLUMNS))
+        self._launch(KernelSpec.of("transpose", size=itemsize), rest, source, destination, along.size, across.size,
+                     across.source, along.destination, min(across.size, _UNIT_COLUMNS))
 
     def _launch(self, kernel: KernelSpec, loops: list[_Axis], source: Word, destination: Word, *words: int) -> None:
         rows = np.array([(a.size, a.source, a.destination) for a in loops], np.int64).reshape(-1, AXIS_WORDS)

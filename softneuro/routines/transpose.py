@@ -12,6 +12,7 @@ from softneuro.routines.strided import (
     Copies,
     Strides,
     byte_strides,
+    moving_kernels,
     reject_unmovable,
     row_major_signature,
     same_layout_signatures,
@@ -47,7 +48,7 @@ def _build_transpose(problem: Problem, signature: Signature, schedule: Schedule,
     before, after = _strides(problem, signature)
     if unmoved(y.dtype.itemsize, y.shape, before, after):
         return Built(alias=0)
-    copies = Copies(target)
+    copies = Copies()
     copies.add(y.dtype.itemsize, y.shape, source(0), before, target_of(0), after)
     return copies.built()
 
@@ -77,17 +78,17 @@ def _build_blocks(problem: Problem, signature: Signature, schedule: Schedule, ta
     deep_side = (deep_strides[0], *_channels_split(deep_strides, deep.shape, b, mode), *deep_strides[2:])
     wide_side = (wide[0], wide[2], wide[3], wide[1], b * wide[2], b * wide[3])
     before, after = (deep_side, wide_side) if to_space else (wide_side, deep_side)
-    copies = Copies(target)
+    copies = Copies()
     copies.add(problem.input(0).dtype.itemsize, shape, source(0), before, target_of(0), after)
     return copies.built()
 
 
 TRANSPOSE_BLOCKED_ANY = Routine(
     name="transpose.blocked.any.both", op=Transpose, reject=reject_unmovable, signatures=_transpose_signatures,
-    build=_build_transpose)
+    build=_build_transpose, kernels=moving_kernels)
 DEPTH_TO_SPACE_STRIDED_ANY = Routine(
     name="depth_to_space.strided.any.both", op=DepthToSpace, reject=reject_unmovable,
-    signatures=same_layout_signatures, build=_build_blocks)
+    signatures=same_layout_signatures, build=_build_blocks, kernels=moving_kernels)
 SPACE_TO_DEPTH_STRIDED_ANY = Routine(
     name="space_to_depth.strided.any.both", op=SpaceToDepth, reject=reject_unmovable,
-    signatures=same_layout_signatures, build=_build_blocks)
+    signatures=same_layout_signatures, build=_build_blocks, kernels=moving_kernels)
