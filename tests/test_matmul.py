@@ -103,6 +103,21 @@ def test_more_threads_than_planned_leave_no_gap() -> None:
     check(MATMUL_BATCHED_F32_CHF, problem, signature, schedule, target, threads=4)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 9, 40])
+def test_few_rows_may_become_others(rows: int) -> None:
+    few = matmul((2, 20), (20, 70), bias=True, epilogue=Epilogue("relu", (), "before"))
+    other = matmul((rows, 20), (20, 70), bias=True, epilogue=Epilogue("relu", (), "before"))
+    for _, _, signature, schedule, target in cases(MATMUL_VECTOR_F32_PLAIN, {"": few}, dict([HOST])):
+        check(MATMUL_VECTOR_F32_PLAIN, other, signature, schedule, target)
+        built = MATMUL_VECTOR_F32_PLAIN.build(other, signature, schedule, target)
+        kernels = MATMUL_VECTOR_F32_PLAIN.kernels(few, signature, schedule, target)
+        assert {launch.kernel for launch in built.launches} <= set(kernels)
+
+
+def test_many_rows_are_left_to_others() -> None:
+    assert MATMUL_VECTOR_F32_PLAIN.schedules(matmul((9, 3), (3, 2)), HOST[1]) == ()
+
+
 def test_problem_text_round_trip() -> None:
     for problem in PROBLEMS.values():
         assert Problem.parse(problem.key()) == problem
@@ -114,7 +129,8 @@ REFUSED = {
         "found f64 input, needed f32"),
     "computed_b": (MATMUL_PACKED_F32_PLAIN, matmul((2, 2), (2, 2), constant=False),
                    "found a right side or bias that is computed at run time, needed constants"),
-    "many_rows": (MATMUL_VECTOR_F32_PLAIN, matmul((9, 3), (3, 2)), "found 9 rows, needed at most 8"),
+    "a_transposed": (MATMUL_VECTOR_F32_PLAIN, matmul((3, 9), (3, 2), ta=True),
+                     "found a transposed left side, needed rows"),
     "empty_sum": (MATMUL_BATCHED_F32_CHF, matmul((2, 0), (0, 2)),
                   "found operands of shapes (2, 0) and (0, 2), needed at least one element"),
 }  # fmt: skip

@@ -122,11 +122,9 @@ def load_inputs(files: Iterable[tuple[str, Path]], session: Session) -> dict[str
 def _read_arrays(path: Path) -> Array | dict[str, Array]:
     """The array of a .npy file, or the arrays of a .npz file by name."""
     try:
-        content = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return content
-        with content:
-            return {key: content[key] for key in content.files}
+        with open(path, "rb") as file:
+            content = np.load(file, allow_pickle=False)
+            return content if isinstance(content, np.ndarray) else {key: content[key] for key in content.files}
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:

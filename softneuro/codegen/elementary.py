@@ -16,8 +16,9 @@ from softneuro.codegen.target import Target
 from softneuro.codegen.vector import I32, call_intrinsic, fma_value
 
 __all__ = ["absolute_value", "constant", "copy_sign", "decay_value", "erf_value", "exact_maximum_value",
-           "exp_of_parts", "exp_value", "expm1_value", "log1p_value", "log_value", "maximum_value", "minimum_value", "normal_tail", "polynomial", "sigmoid_value",
-           "softplus_value", "split_float", "square_root_value", "tanh_value"]
+           "exp_of_parts", "exp_value", "expm1_value", "log1p_value", "log_value", "maximum_value", "minimum_value",
+           "normal_tail", "polynomial", "sigmoid_value", "softplus_value", "split_float", "square_root_value",
+           "tanh_value"]
 
 
 def constant(like: Any, value: float) -> Any:

@@ -25,6 +25,8 @@ __all__ = ["KernelSpec", "address", "cache_folder", "is_cached", "object_code", 
 
 _HERE = Path(__file__).parent
 _DIGEST_BYTES = 32
+_MEANINGS = ("types.py", "ops/epilogue.py", "ops/pointwise.py", "ops/pointwise_opcodes.py")
+"""Files outside of this package that kernels are made with."""
 Literal = int | float | str | bool
 
 
@@ -57,7 +59,7 @@ def cache_folder() -> Path:
 def _shared_digest() -> str:
     """Digest of the code that every kernel passes through, and of the compilers' versions."""
     digest = hashlib.sha256()
-    for path in sorted(_HERE.glob("*.py")):
+    for path in (*sorted(_HERE.glob("*.py")), *(_HERE.parent / name for name in _MEANINGS)):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     for package in ("numba", "llvmlite"):

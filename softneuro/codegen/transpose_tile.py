@@ -2,7 +2,7 @@
 
 A square tile is transposed by interleaving: first within 16-byte lanes (log2 of the elements in a lane rounds of
 unpacking rows that are half the lane apart), then the lanes themselves. All shuffles have immediate controls.
-Each intrinsic holds a variant for every size it can be called with, so that one compilation serves all shapes.
+Intrinsics that are told a number of rows hold a variant for each, so that one compilation serves all shapes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import I32
 
-__all__ = ["deinterleave", "interleave", "largest_tile", "repeat_elements", "take_every", "transpose_strip"]
+__all__ = ["deinterleave", "interleave", "largest_tile", "repeat_elements", "take_every", "transpose_strip",
+           "transpose_strips"]
 
 _LANE_BYTES = 16
 
@@ -78,33 +79,40 @@ def largest_tile(target: Target, size: int) -> int:
     return min(16 if target.registers >= 32 else 8, target.vector_bits // 8 // size)
 
 
-def transpose_strip(target: Target, size: int) -> Any:
-    """The intrinsic ``strip(tile, source, source_step, destination, destination_step, columns)``.
+def _strip(builder: Any, size: int, tile: int, args: list[Any]) -> None:
+    """A strip of squares of ``tile`` rows, see `transpose_strip`."""
+    kind = ir.VectorType(ir.IntType(8 * size), tile)
+    source, source_step, destination, destination_step, columns = args
+    last = builder.sub(columns, I64(tile))
+    loop = CountedLoop(builder, builder.sdiv(builder.add(columns, I64(tile - 1)), I64(tile)), [])
+    start = builder.mul(loop.index, I64(tile))
+    start = builder.select(builder.icmp_signed("<", start, last), start, last)
+    base = byte_offset(builder, source, builder.mul(start, source_step))
+    rows = [load_at(builder, byte_offset(builder, base, builder.mul(source_step, I64(i))), kind, size)
+            for i in range(tile)]
+    base = byte_offset(builder, destination, builder.mul(start, I64(size)))
+    for i, row in enumerate(_transposed(builder, rows, size)):
+        store_at(builder, row, byte_offset(builder, base, builder.mul(destination_step, I64(i))), size)
+    loop.end([])
+
+
+def transpose_strip(target: Target, size: int, tile: int) -> Any:
+    """The intrinsic ``strip(source, source_step, destination, destination_step, columns)``.
 
     For i < tile, j < columns (at least ``tile``): element j of destination row i is element i of source row j.
-    tile: a power of two up to `largest_tile`. Steps are bytes from row to row. The last tile overlaps the one before.
+    Steps are bytes from row to row. The last tile overlaps the one before it.
     """
-    tiles = [1 << power for power in reversed(range(largest_tile(target, size).bit_length()))]
+    return micro_kernel(f"transpose_strip_{size}_{tile}", 5, lambda builder, args: _strip(builder, size, tile, args))
 
-    def strip(builder: Any, tile: int, args: list[Any]) -> None:
-        kind = ir.VectorType(ir.IntType(8 * size), tile)
-        source, source_step, destination, destination_step, columns = args
-        last = builder.sub(columns, I64(tile))
-        loop = CountedLoop(builder, builder.sdiv(builder.add(columns, I64(tile - 1)), I64(tile)), [])
-        start = builder.mul(loop.index, I64(tile))
-        start = builder.select(builder.icmp_signed("<", start, last), start, last)
-        base = byte_offset(builder, source, builder.mul(start, source_step))
-        rows = [load_at(builder, byte_offset(builder, base, builder.mul(source_step, I64(i))), kind, size)
-                for i in range(tile)]
-        base = byte_offset(builder, destination, builder.mul(start, I64(size)))
-        for i, row in enumerate(_transposed(builder, rows, size)):
-            store_at(builder, row, byte_offset(builder, base, builder.mul(destination_step, I64(i))), size)
-        loop.end([])
+
+def transpose_strips(target: Target, size: int) -> Any:
+    """`transpose_strip` for every tile: ``strip(tile, source, ...)``, a power of two up to `largest_tile`."""
+    tiles = [1 << power for power in range(largest_tile(target, size).bit_length())]
 
     def body(builder: Any, args: list[Any]) -> None:
-        _variants(builder, args[0], tiles, lambda tile: strip(builder, tile, args[1:]))
+        _variants(builder, args[0], tiles, lambda tile: _strip(builder, size, tile, args[1:]))
 
-    return micro_kernel(f"transpose_strip_{size}", 6, body)
+    return micro_kernel(f"transpose_strips_{size}", 6, body)
 
 
 def _merge(builder: Any, sources: list[Any], picks: list[int]) -> Any:

@@ -22,7 +22,28 @@ from softneuro.routines.matmul_shapes import (
 )
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, packed, table, target_of
 
-__all__ = ["MATMUL_PACKED_F32_PLAIN"]
+__all__ = ["MATMUL_PACKED_F32_PLAIN", "packed_kernel", "packed_product"]
+
+
+def packed_kernel(problem: Problem, mr: int, nv: int) -> KernelSpec:
+    """The kernel for tiles of mr rows by nv vectors."""
+    return KernelSpec.of("matmul_packed", mr=mr, nv=nv, epilogue=str(cast(MatMul, problem.op).epilogue))
+
+
+def packed_product(problem: Problem, mr: int, nv: int, copy: bool, target: Target) -> Built:
+    """The product with b packed in panels of nv vectors; ``copy`` as in `rows_of`."""
+    product = product_of(problem)
+    rows = rows_of(problem, product, copy)
+    words = (
+        rows.word, target_of(0), packed(0), packed(1), table(0), table(1), residual_word(problem),
+        product.batches, product.m, product.k, product.n, rows.row_bytes,
+    )  # fmt: skip
+    tables = (
+        row_offsets(product.m, mr, rows.row_bytes),
+        batch_table(product, rows.matrix_bytes, panel_bytes(product, nv * target.f32_lanes)),
+    )
+    launch = Launch(packed_kernel(problem, mr, nv), words)
+    return Built(launches=(*rows.launches, launch), tables=tables, scratch=rows.scratch)
 
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
@@ -31,19 +52,7 @@ def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
-    product = product_of(problem)
-    mr, nv = schedule["mr"], schedule["nv"]
-    rows = rows_of(problem, product, bool(schedule["copy"]))
-    words = (
-        rows.word, target_of(0), packed(0), packed(1), table(0), table(1), residual_word(problem),
-        product.batches, product.m, product.k, product.n, rows.row_bytes,
-    )  # fmt: skip
-    kernel = KernelSpec.of("matmul_packed", mr=mr, nv=nv, epilogue=str(cast(MatMul, problem.op).epilogue))
-    tables = (
-        row_offsets(product.m, mr, rows.row_bytes),
-        batch_table(product, rows.matrix_bytes, panel_bytes(product, nv * target.f32_lanes)),
-    )
-    return Built(launches=(*rows.launches, Launch(kernel, words)), tables=tables, scratch=rows.scratch)
+    return packed_product(problem, schedule["mr"], schedule["nv"], bool(schedule["copy"]), target)
 
 
 MATMUL_PACKED_F32_PLAIN = Routine(

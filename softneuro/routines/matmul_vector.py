@@ -1,4 +1,8 @@
-"""A few rows times a constant matrix (fully connected layers at small batch), at the speed of memory."""
+"""A few rows times a constant matrix (fully connected layers at small batch), at the speed of memory.
+
+The number of rows is part of the schedule. Where a run has others, the register tiles of `matmul_packed` take over:
+they read the same panels.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.matmul import MatMul
 from softneuro.problem import Problem
+from softneuro.routines.matmul_packed import packed_kernel, packed_product
 from softneuro.routines.matmul_shapes import (
     constant_refusal,
     constant_signatures,
@@ -20,6 +25,7 @@ from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signatu
 __all__ = ["MATMUL_VECTOR_F32_PLAIN"]
 
 _MOST_ROWS = 8
+_MOST_TILE_ROWS = 14
 _VARIANTS = ((2, 2, 2048), (2, 4, 256), (1, 4, 256), (4, 1, 2048), (4, 2, 1024), (1, 2, 512), (1, 1, 1024))
 """(vectors of a panel, panels read at once, bytes prefetched ahead) that came out fast on some size."""
 
@@ -28,33 +34,48 @@ def _reject(problem: Problem, target: Target) -> str | None:
     reason = constant_refusal(problem, target)
     if reason is not None:
         return reason
-    product = product_of(problem)
-    if product.b_count > 1:
-        return f"found {product.b_count} matrices on the right, needed one"
+    count = product_of(problem).b_count
+    if count > 1:
+        return f"found {count} matrices on the right, needed one"
     if cast(MatMul, problem.op).transpose_a:
         return "found a transposed left side, needed rows"
-    if product.m > _MOST_ROWS:
-        return f"found {product.m} rows, needed at most {_MOST_ROWS}"
     return None
 
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
+    """mr: rows, none for more than a few. nv, streams, ahead: as in `_VARIANTS`."""
     product = product_of(problem)
     found: list[Schedule] = []
+    if product.m > _MOST_ROWS:
+        return ()
     for nv, streams, ahead in _VARIANTS:
         cells = nv * streams
         registers = (product.m + 1) * cells + 1 if product.m > 1 else cells + 1
         useful = cells == 1 or (cells - 1) * target.f32_lanes < product.n
         if registers <= target.registers and useful:
-            found.append({"nv": nv, "streams": streams, "ahead": ahead})
+            found.append({"mr": product.m, "nv": nv, "streams": streams, "ahead": ahead})
     return tuple(found[:4])
+
+
+def _own_kernel(problem: Problem, schedule: Schedule) -> KernelSpec:
+    return KernelSpec.of("matmul_vector", epilogue=str(cast(MatMul, problem.op).epilogue), **schedule)
+
+
+def _tile_rows(schedule: Schedule, target: Target) -> int:
+    """Rows of the register tiles for other numbers of rows."""
+    return min(_MOST_TILE_ROWS, (target.registers - schedule["nv"] - 1) // schedule["nv"])
+
+
+def _kernels(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> tuple[KernelSpec, ...]:
+    return _own_kernel(problem, schedule), packed_kernel(problem, _tile_rows(schedule, target), schedule["nv"])
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
     product = product_of(problem)
+    if product.m != schedule["mr"]:
+        return packed_product(problem, _tile_rows(schedule, target), schedule["nv"], False, target)
     words = (source(0), target_of(0), packed(0), packed(1), residual_word(problem), product.k, product.n)
-    kernel = KernelSpec.of("matmul_vector", mr=product.m, epilogue=str(cast(MatMul, problem.op).epilogue), **schedule)
-    return Built(launches=(Launch(kernel, words),))
+    return Built(launches=(Launch(_own_kernel(problem, schedule), words),))
 
 
 MATMUL_VECTOR_F32_PLAIN = Routine(
@@ -65,5 +86,6 @@ MATMUL_VECTOR_F32_PLAIN = Routine(
     schedules=_schedules,
     pack=packed_panels,
     build=_build,
+    kernels=_kernels,
     packs=(1, 2),
 )

@@ -152,7 +152,8 @@ def _build_chf(problem: Problem, signature: Signature, schedule: Schedule, targe
     )  # fmt: skip
     kind = cast(Pool, problem.op).kind
     kernel = KernelSpec.of("pool_chf", kind=kind, stride=w.stride, kernel_h=h.kernel, kernel_w=w.kernel)
-    return Built((Launch(kernel, words),), (d.windows, h.windows, factors), 4 * row_floats * _CHF_ROWS * problem.threads)
+    rows = _CHF_ROWS * problem.threads
+    return Built((Launch(kernel, words),), (d.windows, h.windows, factors), 4 * row_floats * rows)
 
 
 POOL_WINDOW_F32_CHF = Routine(

@@ -105,8 +105,8 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     times, stride, inner = _places([axis for axis in axes if axis.reduced])
     count = math.prod(x.shape[axis] for axis in reduced)
     words = (source(0), target_of(0), lines * len(outer), run.size, count, table(0), len(outer), outer_stride,
-             table(1), len(inner), times, stride)
-    kernel = KernelSpec.of("reduce", kind=op.kind, rows=run.reduced)
+             table(1), len(inner), times, stride, int(run.reduced))
+    kernel = KernelSpec.of("reduce", kind=op.kind)
     return Built(launches=(Launch(kernel, words),), tables=(outer, inner))
 
 

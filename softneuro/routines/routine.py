@@ -118,7 +118,8 @@ class Routine:
     name: ``<op>.<algorithm>.<dtype>.<layout>``.
     reject: why this problem cannot be computed here, as a sentence with found and needed, or None.
     signatures: the formats it can read and write for a problem it does not reject.
-    schedules: the variants worth measuring, the default first; never empty; shape-dependent values are fine.
+    schedules: the variants worth measuring, the default first; none when others are sure to be faster at this shape;
+        shape-dependent values are fine.
     packs: input positions that `pack` consumes; they must be constant (reject checks) and are None in signatures.
     pack: constants into kernel order, once for all shapes: (problem, schedule, target, values by position).
     build: launches for a problem: (problem, signature, schedule, target). Kernels take shapes at run time; only

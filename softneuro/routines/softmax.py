@@ -40,7 +40,7 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     sizes = [x.shape[i] for i in order]
     inner = math.prod(sizes[axis + 1 :])
     words = (source(0), target_of(0), math.prod(sizes[:axis]), sizes[axis], inner)
-    return Built(launches=(Launch(KernelSpec.of("softmax", rows=inner == 1, log=op.log), words),))
+    return Built(launches=(Launch(KernelSpec.of("softmax", log=op.log), words),))
 
 
 SOFTMAX_ROWS_F32_CHF = Routine(

@@ -6,6 +6,8 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
+from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.precompile import precompile
 from softneuro.codegen.target import Target
 from softneuro.errors import SoftneuroError
 from softneuro.graph import Graph
@@ -35,6 +37,7 @@ class _Bench:
         self.times: dict[int, Measurement] = {}
         self.keys: dict[int, str] = {}
         self.choices: list[Choice] = []
+        self.kernels: dict[int, tuple[KernelSpec, ...]] = {}
         self.host = False
         for candidate in candidates(problem, target):
             self._add(candidate, target)
@@ -45,6 +48,7 @@ class _Bench:
         index = len(self.choices)
         self.choices.append(choice)
         self.host |= built.host
+        self.kernels[index] = tuple(launch.kernel for launch in built.launches)
         if built.alias is not None:
             self.times[index] = _FREE
         self.keys[index] = Profile.key(self.problem, choice, _digest(candidate, built))
@@ -100,6 +104,11 @@ class Costs:
             if any(f.layout is Layout.CHL for f in formats):
                 type_ = self._graph.types[name]
                 self._adapts[name] = self._bench(Problem(Adapt(), (type_,), (type_,), (False,), self._threads))
+
+    def compile_all(self, report: Callable[[int, int, str], None]) -> None:
+        """Compile the kernels of all candidates that are to be measured."""
+        specs = [spec for bench in self._benches.values() for i in bench.missing() for spec in bench.kernels[i]]
+        precompile(specs, self._target, report)
 
     def measure_all(self, deadline: float | None, report: Callable[[int, int, str], None]) -> None:
         """Measure what the profile does not know. After the deadline, what is left gets no time at all."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import os
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from softneuro import cpu
 from softneuro.codegen import jit
@@ -41,7 +42,10 @@ def _module_digest(path: str) -> str:
 
 def routine_digest(routine: Routine, built: Built) -> str:
     """Digest of the sources that decide what was measured: the routine's module and its kernels' (16 hex digits)."""
-    module = inspect.getsourcefile(routine.build) or ""
+    build: Any = routine.build
+    while isinstance(build, partial):
+        build = build.func
+    module = inspect.getsourcefile(build) or ""
     parts = [_module_digest(module)] + [jit.source_digest(launch.kernel.module) for launch in built.launches]
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
@@ -57,6 +61,7 @@ class Profile:
         self._known: dict[str, Measurement] = {}
         self._path = Path(path) if path is not None else None
         self._file: IO[str] | None = None
+        self._torn = False
         if self._path is not None and self._path.exists():
             self._load(self._path)
 
@@ -74,6 +79,7 @@ class Profile:
                 measurement = Measurement(float(record["ns"]), float(record["spread"]))
             except (ValueError, KeyError, TypeError) as error:
                 if number == len(lines):  # torn by an interruption
+                    self._torn = True
                     continue
                 raise ProfileError(f"profile {str(path)!r}, line {number}: is not a measurement") from error
             if machine == self._machine:
@@ -97,15 +103,23 @@ class Profile:
         record = {"key": key, "machine": self._machine, "ns": round(measurement.ns, 1), "spread": round(measurement.spread, 4)}
         try:
             if self._file is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                torn = self._path.exists() and self._path.read_bytes()[-1:] not in (b"\n", b"")
-                self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115 (kept open until close)
-                if torn:
-                    self._file.write("\n")
+                self._file = self._opened(self._path)
             self._file.write(json.dumps(record) + "\n")
             self._file.flush()
         except OSError as error:
             raise ProfileError(f"profile {str(self._path)!r}: cannot be written: {error.strerror}") from error
+
+    def _opened(self, path: Path) -> IO[str]:
+        """The file, to be added to after its last whole line: what an interruption left of another is cut off."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = path.read_bytes() if path.exists() else b""
+        if self._torn:
+            os.truncate(path, content.rfind(b"\n") + 1)
+        file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (kept open until close)
+        if content[-1:] not in (b"\n", b"") and not self._torn:
+            file.write("\n")
+        self._torn = False
+        return file
 
     def close(self) -> None:
         """Close the file; measurements may still be looked up."""

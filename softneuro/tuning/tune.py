@@ -14,9 +14,12 @@ import numpy as np
 from softneuro import cpu
 from softneuro._version import __version__
 from softneuro.codegen import target as targets
+from softneuro.codegen.jit import is_cached, object_code
 from softneuro.codegen.target import Target
 from softneuro.errors import InputError
 from softneuro.graph import Graph
+from softneuro.plan.lower import lower
+from softneuro.plan.outline import choices_of, kernels_of
 from softneuro.plan.plan import Plan, Provenance
 from softneuro.runtime.session import Session
 from softneuro.specialise import default_shapes, specialise
@@ -59,10 +62,14 @@ def tune(model: str | Path | bytes | onnx.ModelProto, *, shapes: Mapping[str, Se
     profile: a file of measurements to reuse and extend. progress: called with a `Progress` between measurements.
     target: the instruction set to tune for, by default the best of this machine.
 
+    When the model has free dimensions, every kernel that the plan needs at other sizes is compiled before this
+    returns, into the object cache.
+
     Raises ModelError (the model cannot be read), UnsupportedOp, InputError (shapes or arguments do not fit),
     ProfileError.
     """
     from softneuro.passes.pipeline import optimise
+    from softneuro.passes.rewrite import is_static
 
     if tuple(dtypes) != ("f32",):
         raise InputError(f"dtypes: found {','.join(dtypes)}, needed f32 (other data types are not there yet)")
@@ -79,9 +86,10 @@ def tune(model: str | Path | bytes | onnx.ModelProto, *, shapes: Mapping[str, Se
         threads=threads or cpu.allowed_cpus(), shapes=sizes,
     )
     tuner = _Tuner(graph, concrete, provenance, target or targets.host(), report)
-    if time_limit == 0:
-        return Plan(graph, {}, provenance)
-    return tuner.plan(Profile(tuner.target, profile), time_limit)
+    plan = tuner.default() if time_limit == 0 else tuner.plan(Profile(tuner.target, profile), time_limit)
+    if not is_static(graph):
+        tuner.compile(plan)
+    return plan
 
 
 def _import(model: str | Path | bytes | onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> Graph:
@@ -117,17 +125,31 @@ class _Tuner:
     def __init__(self, graph: Graph, concrete: Graph, provenance: Provenance, target: Target, report: Report) -> None:
         self.graph, self.concrete, self.provenance, self.target, self.report = graph, concrete, provenance, target, report
 
+    def default(self) -> Plan:
+        """The default choice for every layer, written down: other shapes might have other defaults."""
+        outline = lower(self.concrete, {}, self.target, self.provenance.threads, None)
+        return Plan(self.graph, choices_of(outline), self.provenance)
+
+    def compile(self, plan: Plan) -> None:
+        """Compile every kernel that the plan may launch at any shape."""
+        outline = lower(self.concrete, plan.choices, self.target, self.provenance.threads, None)
+        missing = [kernel for kernel in kernels_of(outline, self.target) if not is_cached(kernel, self.target)]
+        for number, kernel in enumerate(missing):
+            self.report(Progress("compile", number, len(missing), str(kernel)))
+            object_code(kernel, self.target)
+
     def plan(self, profile: Profile, time_limit: float | None) -> Plan:
         deadline = None if time_limit is None else time.monotonic() + time_limit
         costs = Costs(self.concrete, self.target, self.provenance.threads, profile)
         try:
+            costs.compile_all(lambda done, total, what: self.report(Progress("compile", done, total, what)))
             costs.measure_all(deadline, lambda done, total, what: self.report(Progress("measure", done, total, what)))
         finally:
             profile.close()
         self.report(Progress("select", 0, 1))
         selections = select(self.concrete, costs.layer_times(), costs.adapt_ns, 1 + _RUNNERS_UP)
         plans = [self._finished(selection, costs) for selection in selections]
-        return self._fastest(plans, Plan(self.graph, {}, self.provenance))
+        return self._fastest(plans, self.default())
 
     def _finished(self, selection: Selection, costs: Costs) -> Plan:
         choices = dict(selection.choices) | costs.adapt_choices()

@@ -23,6 +23,8 @@ from softneuro.codegen.vector import F32, call_intrinsic, first_lanes, splat_val
 
 __all__ = ["make"]
 
+Combine = Callable[[list[Any], list[Any]], list[Any]]
+
 
 def make(target: Target, kind: str, nv: int) -> Callable[[int, int, int], None]:
     """The kernel of ``max`` or ``average`` that takes ``nv`` vectors of channels at a time."""
@@ -31,7 +33,8 @@ def make(target: Target, kind: str, nv: int) -> Callable[[int, int, int], None]:
     def kernel(args: int, tid: int, nthreads: int) -> None:
         x, y, images, channels = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
         out_d, out_h, out_w = load_i64(args, 4), load_i64(args, 5), load_i64(args, 6)
-        image_bytes, step_d, step_h, step_w = load_i64(args, 7), load_i64(args, 8), load_i64(args, 9), load_i64(args, 10)
+        image_bytes = load_i64(args, 7)
+        step_d, step_h, step_w = load_i64(args, 8), load_i64(args, 9), load_i64(args, 10)
         tap_d, tap_h, tap_w = load_i64(args, 11), load_i64(args, 12), load_i64(args, 13)
         windows_d, windows_h, windows_w = load_i64(args, 14), load_i64(args, 15), load_i64(args, 16)
         pixels = images * out_d * out_h * out_w
@@ -77,7 +80,7 @@ def _pool_pixel(target: Target, kind: str, nv: int) -> Any:
                     value = builder.fmul(value, splat_value(builder, scale, lanes))
                 store_lanes(builder, value, byte_offset(builder, place, j * 4 * lanes), mask)
 
-        def taps(source: Any, masks: list[Any], initial: list[Any], combine: Callable[[list[Any], list[Any]], list[Any]]) -> list[Any]:
+        def taps(source: Any, masks: list[Any], initial: list[Any], combine: Combine) -> list[Any]:
             """Fold ``combine`` over the vectors of all taps."""
 
             def over(axis: int, pointer: Any, values: list[Any]) -> list[Any]:

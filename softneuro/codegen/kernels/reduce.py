@@ -1,7 +1,7 @@
 """Reductions over any axes: along runs of neighbours, or across columns of neighbours.
 
 Words: 0 x, 1 y, 2 lines, 3 run, 4 count (elements behind one result), 5 outer table, 6 its length, 7 outer stride,
-8 reduced table, 9 its length, 10 reduced steps, 11 reduced stride.
+8 reduced table, 9 its length, 10 reduced steps, 11 reduced stride, 12 whether the run is reduced (1) or kept (0).
 
 Line i starts at ``(i // length) * outer stride + outer table[i % length]``; what it reduces lies at
 ``step * reduced stride + reduced table[j]`` from there for every step and j. Tables are int64 and all strides are
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numba.extending import register_jitable
 
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.reduction import load_or, reduction
@@ -24,9 +25,17 @@ __all__ = ["make"]
 Kernel = Callable[[int, int, int], None]
 
 
-def make(target: Target, kind: str, rows: bool) -> Kernel:
-    """The kernel of a reduction kind, for ``rows`` whose vectors lie along a run, or for columns."""
-    return _rows(target, kind) if rows else _columns(target, kind)
+def make(target: Target, kind: str) -> Kernel:
+    """The kernel of a reduction kind, whose vectors lie along runs that are reduced, else across columns."""
+    rows, columns = register_jitable(_rows(target, kind)), register_jitable(_columns(target, kind))
+
+    def kernel(args: int, tid: int, nthreads: int) -> None:
+        if load_i64(args, 12):
+            rows(args, tid, nthreads)
+        else:
+            columns(args, tid, nthreads)
+
+    return kernel
 
 
 def _rows(target: Target, kind: str) -> Kernel:

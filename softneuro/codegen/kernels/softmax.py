@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from numba.extending import register_jitable
+
 from softneuro.codegen.elementary import decay_value, log_value
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.reduction import elementwise, load_or, reduction
@@ -19,12 +21,20 @@ __all__ = ["make"]
 Kernel = Callable[[int, int, int], None]
 
 
-def make(target: Target, rows: bool, log: bool) -> Kernel:
-    """The kernel for inner = 1 (``rows``), whose vectors lie along a line, or for vectors across lines.
+def make(target: Target, log: bool) -> Kernel:
+    """The kernel whose vectors lie along a line for inner = 1, else across lines.
 
     A NaN or an infinite largest element makes the sum, and so the whole line, NaN without being looked for.
     """
-    return _rows(target, log) if rows else _columns(target, log)
+    rows, columns = register_jitable(_rows(target, log)), register_jitable(_columns(target, log))
+
+    def kernel(args: int, tid: int, nthreads: int) -> None:
+        if load_i64(args, 4) == 1:
+            rows(args, tid, nthreads)
+        else:
+            columns(args, tid, nthreads)
+
+    return kernel
 
 
 def _rows(target: Target, log: bool) -> Kernel:

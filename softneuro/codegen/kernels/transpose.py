@@ -12,7 +12,7 @@ from collections.abc import Callable
 from softneuro.codegen.loops import axis_offsets
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
-from softneuro.codegen.transpose_tile import largest_tile, transpose_strip
+from softneuro.codegen.transpose_tile import largest_tile, transpose_strips
 
 __all__ = ["make"]
 
@@ -22,7 +22,7 @@ def make(target: Target, size: int) -> Callable[[int, int, int], None]:
 
     Threads share strips of such squares; the last strip and the last unit overlap the ones before them.
     """
-    transpose, largest = transpose_strip(target, size), largest_tile(target, size)
+    transpose, largest = transpose_strips(target, size), largest_tile(target, size)
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         source, destination, table, axes = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)

@@ -1,0 +1,52 @@
+"""What an outline (a program lowered without weights) tells: the choices made, and the kernels they may need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.target import Target
+from softneuro.ops.adapt import Adapt
+from softneuro.plan.defaults import choice_of
+from softneuro.plan.plan import Choice
+from softneuro.plan.program import NativeStep, Placed, Program
+from softneuro.problem import Problem
+from softneuro.routines.candidates import candidates, routine_named
+from softneuro.types import Layout, TensorType
+
+__all__ = ["choices_of", "kernels_of"]
+
+
+def choices_of(program: Program) -> dict[str, Choice]:
+    """What every layer and adapt runs with, but for layers on the host: for those, other shapes may find a routine."""
+    return {p.name: p.choice for p in program.placed if not p.choice.routine.endswith(".reference")}
+
+
+def kernels_of(program: Program, target: Target) -> tuple[KernelSpec, ...]:
+    """The kernels that the program launches, and that its choices may launch for other shapes of the inputs.
+
+    Other shapes may also need conversions that these spare: those of all tensors that are of rank 3 or more and of a
+    data type that any layer keeps channels last.
+    """
+    launched = [step.kernel for step in program.steps if isinstance(step, NativeStep)]
+    chosen = [(p.problem, p.choice) for p in program.placed if p.problem is not None]
+    for problem, choice in (*chosen, *_adapts(program.placed, target)):
+        routine = routine_named(choice.routine, type(problem.op))
+        if routine is not None:
+            launched += routine.kernels(problem, choice.signature, choice.schedule, target)
+    return tuple(dict.fromkeys(launched))
+
+
+def _adapts(placed: Iterable[Placed], target: Target) -> Iterator[tuple[Problem, Choice]]:
+    types: dict[TensorType, None] = {}
+    dtypes = set()
+    for layer in placed:
+        formats = (*layer.choice.signature.inputs, *layer.choice.signature.outputs)
+        dtypes |= {f.dtype for f in formats if f is not None and f.layout is Layout.CHL}
+        if layer.problem is not None:
+            types |= dict.fromkeys(t for t in (*layer.problem.inputs, *layer.problem.outputs) if t is not None)
+    for type_ in types:
+        if type_.rank >= 3 and type_.dtype in dtypes:
+            problem = Problem(Adapt(), (type_,), (type_,), (False,))
+            for candidate in candidates(problem, target):
+                yield problem, choice_of(candidate)
