@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from graphs import conv_chain, feeds_for, plan_of
 from softneuro import reference
 from softneuro.codegen import target as targets
 from softneuro.errors import InputError
+from softneuro.plan.plan import Choice
+from softneuro.routines.routine import Signature
 from softneuro.runtime import Session
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
@@ -142,3 +145,38 @@ def test_team_works_in_a_forked_child() -> None:
         same = np.array_equal(session.run(feeds)["t3"], expected)
         os._exit(0 if same else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_plan_of_another_instruction_set_runs_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    graph = conv_chain()
+    plan = plan_of(graph)
+    choice = Choice("conv.igemm.f32.chl", Signature.parse("f32:chl,->f32:chl"), {"mr": 60, "nv": 9})
+    other = replace(plan, choices={"conv0": choice}, provenance=replace(plan.provenance, target="something"))
+    session = Session(other)
+    assert "the plan was tuned for something and runs on" in caplog.text
+    feeds = feeds_for(graph)
+    np.testing.assert_allclose(session.run(feeds)["t3"], reference.run(graph, feeds)["t3"], **TOLERANCE)
+    (first,) = [p for p in session.linked({"t0": (1, 8, 6, 5)}).program.placed if p.name == "conv0"]
+    assert first.choice.routine == "conv.igemm.f32.chl"
+    assert first.choice.schedule["mr"] < 60
+
+
+@pytest.mark.parametrize("schedule", [{}, {"mr": 6}, {"mr": -1, "nv": 1}, {"mr": 10**6, "nv": 1}, {"mr": 6, "nv": 1, "x": 0}])
+def test_schedules_that_the_routine_does_not_know_are_replaced(schedule: dict[str, int]) -> None:
+    graph = conv_chain()
+    choice = Choice("conv.igemm.f32.chl", Signature.parse("f32:chl,->f32:chl"), schedule)
+    session = Session(replace(plan_of(graph), choices={"conv0": choice}))
+    feeds = feeds_for(graph)
+    np.testing.assert_allclose(session.run(feeds)["t3"], reference.run(graph, feeds)["t3"], **TOLERANCE)
+
+
+@pytest.mark.parametrize(("routine", "signature"), [
+    ("conv.nothing.f32.chl", "f32:chl,->f32:chl"),
+    ("conv.igemm.f32.chl", "f32:chf,->f32:chl"),
+    ("pool.window.f32.chl", "f32:chl>f32:chl"),
+])  # fmt: skip
+def test_choices_that_do_not_exist_fall_back_to_the_default(routine: str, signature: str) -> None:
+    graph = conv_chain()
+    session = Session(replace(plan_of(graph), choices={"conv0": Choice(routine, Signature.parse(signature))}))
+    feeds = feeds_for(graph)
+    np.testing.assert_allclose(session.run(feeds)["t3"], reference.run(graph, feeds)["t3"], **TOLERANCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import subprocess
@@ -24,27 +25,27 @@ from softneuro.errors import ProfileError, SoftneuroError
 from softneuro.importer.model import import_model
 from softneuro.ops.conv import Conv
 from softneuro.plan.defaults import choice_of
-from softneuro.plan.plan import Choice
+from softneuro.plan.plan import Choice, Plan
 from softneuro.problem import Problem
 from softneuro.routines.candidates import candidates
 from softneuro.routines.routine import Signature
 from softneuro.routines.table import ROUTINES
 from softneuro.runtime.team import Team
 from softneuro.tuning import costs
+from softneuro.tuning import tune as tuning
 from softneuro.tuning.measure import Effort, WrongResult, measure
 from softneuro.tuning.profile import Measurement, Profile
 from softneuro.types import DType, TensorType
 
 HOST = targets.host()
 ROOT = Path(__file__).parent.parent
-PROBLEM = Problem.of(
-    Conv((1, 1), (1, 1, 1, 1), (1, 1)), (TensorType(DType.F32, (1, 16, 6, 5)), TensorType(DType.F32, (16, 16, 3, 3))), (False, True)
-)
+TYPES = (TensorType(DType.F32, (1, 16, 6, 5)), TensorType(DType.F32, (16, 16, 3, 3)))
+PROBLEM = Problem.of(Conv((1, 1), (1, 1, 1, 1), (1, 1)), TYPES, (False, True))
 
 
 def conv_model(channels: Sequence[int] = (3, 8, 12)) -> ModelProto:
     """A chain of 3x3 convolutions, each with other channels, so each a problem of its own."""
-    pairs = list(zip(channels, channels[1:], strict=False))
+    pairs = list(itertools.pairwise(channels))
     nodes = [helper.make_node("Conv", [f"t{i}", f"w{i}"], [f"t{i + 1}"], pads=[1, 1, 1, 1]) for i in range(len(pairs))]
     weights = {f"w{i}": normal(k, c, 3, 3, seed=i) / 9 for i, (c, k) in enumerate(pairs)}
     return model(nodes, {"t0": normal(1, channels[0], 10, 9)}, [f"t{len(pairs)}"], constants=weights)
@@ -182,16 +183,18 @@ def test_keys_tell_apart_what_is_timed_apart() -> None:
 
 
 class Counting:
-    """Stands in for `measure`: counts the problems that are measured, and stops at one when told to."""
+    """Stands in for `measure`: counts what is measured, and stops at a problem when told to."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.problems: list[str] = []
+        self.candidates = 0
         self._stop_at = stop_at
 
     def __call__(self, problem: Problem, choices: Sequence[Choice], *args: Any, **keywords: Any) -> None:
         if len(self.problems) == self._stop_at:
             raise KeyboardInterrupt
         self.problems.append(problem.key())
+        self.candidates += len(choices)
         measure(problem, choices, *args, **keywords, effort=Effort(blocks=2, block_ns=1))
 
 
@@ -230,7 +233,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, saved_model: Pa
     assert tune(saved_model, profile, monkeypatch).problems == []
 
 
-def test_a_second_model_reuses_what_the_first_measured(tmp_path: Path, saved_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_model_reuses_the_profile(tmp_path: Path, saved_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     profile = tmp_path / "times.jsonl"
     first = tune(saved_model, profile, monkeypatch)
     longer = tmp_path / "longer.onnx"
@@ -264,7 +267,7 @@ def test_killed_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     kept = [line for line in profile.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
     assert len(kept) >= 3
     rest = tune(path, profile, monkeypatch)
-    assert len(rest.problems) < len(whole.problems)
+    assert rest.candidates == whole.candidates - len(kept)
     assert profile.read_bytes().splitlines(keepends=True)[: len(kept)] == kept
     assert sorted(keys(profile)) == sorted(keys(tmp_path / "whole.jsonl")), "each candidate once, none lost or measured twice"
 
@@ -298,7 +301,7 @@ def test_progress_names_the_stages(saved_model: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(costs, "measure", Counting())
     seen: list[softneuro.Progress] = []
     softneuro.tune(saved_model, threads=1, progress=seen.append)
-    stages = list(dict.fromkeys(progress.stage for progress in seen))
+    stages = list(dict.fromkeys(progress.stage for progress in seen if progress.stage != "compile"))
     assert stages == ["import", "measure", "select", "check"]
     assert all(0 <= progress.done <= progress.total for progress in seen)
 
@@ -338,10 +341,10 @@ def timed(durations: Sequence[int], effort: Effort, count: int = 2) -> tuple[dic
 
 
 def test_median_of_block_minima() -> None:
-    # two runs a block, three blocks: candidates take turns, block by block
+    # two runs fill a block; candidates take turns, block by block
     first, second = ([20, 10], [12, 30], [11, 50]), ([13, 14], [13, 15], [16, 13])
     durations = [ns for a, b in zip(first, second, strict=True) for ns in (*a, *b)]
-    found, runs = timed(durations, Effort(blocks=3, block_ns=1, hopeless=2.0))
+    found, runs = timed(durations, Effort(blocks=3, block_ns=25, hopeless=(9.0,)))
     assert runs == len(durations)
     assert found["candidate 0"] == Measurement(11.0, 2 / 11)
     assert found["candidate 1"] == Measurement(13.0, 0.0)
@@ -358,9 +361,9 @@ def test_a_block_lasts_its_least_time() -> None:
     assert runs == 10
 
 
-def test_hopeless_candidates_are_dropped_after_two_blocks() -> None:
-    durations = [10, 10, 100, 100, 10, 10, 100, 100] + [12] * 6
-    found, runs = timed(durations, Effort(blocks=5, block_ns=1, hopeless=1.3))
+def test_hopeless_candidates_are_dropped() -> None:
+    durations = [10, 100, 10, 100, 12, 12, 12]  # the second candidate is let go after the second block
+    found, runs = timed(durations, Effort(blocks=5, block_ns=1, hopeless=(20.0, 1.3)))
     assert runs == len(durations)
     assert found["candidate 0"].ns == 12.0
     assert found["candidate 1"] == Measurement(100.0, 0.0)
@@ -398,12 +401,23 @@ def test_wrong_results_are_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -
     assert all(kinds == {Measurement} for kinds in results.values())
 
 
-@pytest.mark.parametrize("name", CONV_ROUTINES)
-def test_a_wrong_routine_is_never_chosen(saved_model: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize("names", [*((name,) for name in CONV_ROUTINES), CONV_ROUTINES], ids="+".join)
+def test_a_wrong_routine_is_never_chosen(saved_model: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]) -> None:
     feeds = {"t0": normal(1, 3, 10, 9)}
     expected = reference.run(import_model(saved_model), feeds)["t2"]
-    spoil(monkeypatch, name)
+    contenders: list[Plan] = []
+    fastest = tuning._Tuner._fastest
+
+    def noted(self: tuning._Tuner, plans: Sequence[Plan], default: Plan | None) -> Plan:
+        contenders.extend([*plans, default] if default else plans)
+        return fastest(self, plans, default)
+
+    monkeypatch.setattr(tuning._Tuner, "_fastest", noted)
     monkeypatch.setattr(costs, "measure", Counting())
-    plan = softneuro.tune(saved_model, threads=1)
-    assert name not in {choice.routine for choice in plan.choices.values()}
-    np.testing.assert_allclose(softneuro.Session(plan).run(feeds)["t2"], expected, rtol=1e-4, atol=1e-4)
+    for name in names:
+        spoil(monkeypatch, name)
+    softneuro.tune(saved_model, threads=1)
+    assert contenders
+    for plan in contenders:  # which of them is fastest is chance, so none may be wrong
+        assert not set(names) & {choice.routine for choice in plan.choices.values()}
+        np.testing.assert_allclose(softneuro.Session(plan).run(feeds)["t2"], expected, rtol=1e-4, atol=1e-4)

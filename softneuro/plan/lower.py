@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from softneuro.routines.routine import Address, Area, Built, Routine, Schedule, 
 from softneuro.types import Array, DType, Format, TensorType, to_layout
 
 __all__ = ["Pack", "lower", "lower_candidate", "problem_of"]
+
+_SMALL_NUMBER = 64
 
 Pack = Callable[[str, Problem, Routine, Schedule, Sequence[Array | None]], tuple[Array, ...]]
 """Gives the packed weights of a layer by name; sessions keep them for all shapes."""
@@ -37,6 +40,16 @@ def problem_of(layer: Layer, graph: Graph, threads: int) -> Problem | None:
 
 def _in_memory(type_: TensorType) -> bool:
     return type_.dtype not in (DType.STR, DType.OTHER)
+
+
+def _is_sound(schedule: Schedule, offered: Sequence[Schedule]) -> bool:
+    """Whether a plan's numbers may be used: those that the routine knows, small or offered for these shapes.
+
+    Plans are untrusted, and a schedule made for other shapes need not be offered for these.
+    """
+    if schedule.keys() != offered[0].keys():
+        return False
+    return all(0 <= n <= _SMALL_NUMBER or any(o[key] == n for o in offered) for key, n in schedule.items())
 
 
 class _Lowering:
@@ -83,9 +96,8 @@ class _Lowering:
         signature = Signature((present,), (wanted,))
         label = adapt_name(name, wanted)
         choice = self.choices.get(label)
-        if choice is None or choice.signature != signature or not self._usable(choice, problem):
-            choice = self._default_adapt(problem, signature)
-        self._place(label, problem, choice, (name,), (name,))
+        fitted = self._fitted(choice, problem) if choice is not None and choice.signature == signature else None
+        self._place(label, problem, fitted or self._default_adapt(problem, signature), (name,), (name,))
         return self.stored[name][wanted]
 
     def _default_adapt(self, problem: Problem, signature: Signature) -> Choice:
@@ -94,19 +106,24 @@ class _Lowering:
                 return Choice(candidate.routine.name, signature, dict(candidate.schedule))
         raise AssertionError(f"no adapt {signature} for {problem.key()}")
 
-    def _usable(self, choice: Choice, problem: Problem) -> bool:
+    def _fitted(self, choice: Choice, problem: Problem) -> Choice | None:
+        """The choice if it fits the problem, with the default schedule in place of one that was not made for it."""
         routine = routine_named(choice.routine, type(problem.op))
         if routine is None or routine.reject(problem, self.target) is not None:
-            return False
-        return choice.signature in routine.signatures(problem)
+            return None
+        if choice.signature not in routine.signatures(problem):
+            return None
+        offered = routine.schedules(problem, self.target)
+        return choice if _is_sound(choice.schedule, offered) else replace(choice, schedule=dict(offered[0]))
 
     def add_layer(self, layer: Layer) -> None:
         problem = problem_of(layer, self.graph, self.threads)
         if problem is None:
             self._host_step(layer, None)
             return
-        choice = self.choices.get(layer.name)
-        if choice is None or not self._usable(choice, problem):
+        planned = self.choices.get(layer.name)
+        choice = self._fitted(planned, problem) if planned is not None else None
+        if choice is None:
             choice = default_choice(problem, self.target, lambda i: self._available(layer.inputs[i], problem, i))
         outputs = tuple(name for name in layer.outputs if name)
         routine = routine_named(choice.routine, type(problem.op))

@@ -91,11 +91,10 @@ def _signatures(problem: Problem, layout: Layout) -> tuple[Signature, ...]:
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
     found = _walk(problem, signature.outputs[0].layout).padded(_WALK_AXES)
     words: list[Word] = [*found.sizes, target_of(0)]
-    kinds = []
     for index, strides in enumerate(found.strides):
-        words += [source(index), *strides[:-1]]
-        kinds.append(f"{problem.input(index).dtype}:{'dense' if strides[-1] else 'row'}")
-    kernel = KernelSpec.of("pointwise", program=cast(Pointwise, problem.op).program, inputs=",".join(kinds))
+        words += [source(index), *strides]
+    dtypes = ",".join(problem.input(i).dtype for i in range(len(problem.inputs)))
+    kernel = KernelSpec.of("pointwise", program=cast(Pointwise, problem.op).program, inputs=dtypes)
     return Built(launches=(Launch(kernel, tuple(words)),))
 
 

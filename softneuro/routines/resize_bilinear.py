@@ -17,6 +17,7 @@ from softneuro.types import DType, Format, Layout
 __all__ = ["RESIZE_BILINEAR_F32_CHL"]
 
 _CHL = Format(DType.F32, Layout.CHL)
+_BILINEAR = KernelSpec.of("bilinear")
 
 
 def _reject(problem: Problem, target: Target) -> str | None:
@@ -53,8 +54,9 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     columns = tap_tables(_in_pairs(horizontal), 4 * channels)
     words = (source(0), target_of(0), table(0), table(1), table(2), table(3), images, 4 * height * width * channels,
              y.shape[2], y.shape[3], channels)
-    return Built(launches=(Launch(KernelSpec.of("bilinear"), words),), tables=(*rows, *columns))
+    return Built(launches=(Launch(_BILINEAR, words),), tables=(*rows, *columns))
 
 
 RESIZE_BILINEAR_F32_CHL = Routine(
-    name="resize.bilinear.f32.chl", op=Resize, reject=_reject, signatures=_signatures, build=_build, tolerance=16.0)
+    name="resize.bilinear.f32.chl", op=Resize, reject=_reject, signatures=_signatures, build=_build,
+    kernels=lambda problem, signature, schedule, target: (_BILINEAR,), tolerance=16.0)

@@ -126,7 +126,7 @@ class Routine:
         literals of the KernelSpec compile anew, and these may depend on the op, data types, constants, schedule,
         signature and target, but not on the sizes of activations.
     kernels: every kernel that `build` could launch for other sizes of the activations, so that they can be compiled
-        before those sizes are met; empty when they are always the ones of its launches.
+        before those sizes are met; empty when they are always the ones of its launches (not so if it may alias).
     tolerance: largest allowed error in units of eps * sqrt(accumulation length) * scale of the output.
     """
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -19,7 +20,7 @@ from softneuro.graph import GraphInput
 from softneuro.memory import aligned
 from softneuro.plan.file import load_plan, release
 from softneuro.plan.lower import lower
-from softneuro.plan.plan import Plan
+from softneuro.plan.plan import Choice, Plan
 from softneuro.plan.program import BufferKind, Stored
 from softneuro.problem import Problem
 from softneuro.routines.routine import Routine, Schedule
@@ -31,6 +32,7 @@ from softneuro.types import Array, DType, Shape
 
 __all__ = ["Binding", "Session", "TensorInfo"]
 
+_log = logging.getLogger(__name__)
 _MOST_SPECIALISATIONS = 8
 _MOST_IDLE_CONTEXTS = 8
 
@@ -69,10 +71,20 @@ class Session:
             raise InputError(f"threads: found {threads}, needed 1 or more")
         self.threads = threads if threads is not None else min(self.plan.provenance.threads, allowed)
         self.target = target if target is not None else targets.host()
+        self._choices = self._choices_here()
         self._team = Team(self.threads, self.target)
         self._specialisations: OrderedDict[tuple[Shape, ...], _Specialisation] = OrderedDict()
         self._packed: dict[tuple[str, str, str], tuple[Array, ...]] = {}
         self._lock = threading.Lock()
+
+    def _choices_here(self) -> Mapping[str, Choice]:
+        """The plan's choices; on another instruction set than the plan was tuned for, without their schedules."""
+        tuned_for = self.plan.provenance.target
+        if tuned_for in ("", self.target.name):
+            return self.plan.choices
+        _log.warning("the plan was tuned for %s and runs on %s: tuning the model again here would make it faster",
+                     tuned_for, self.target.name)
+        return {name: replace(choice, schedule={}) for name, choice in self.plan.choices.items()}
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -166,7 +178,7 @@ class Session:
             found = self._specialisations.get(shapes)
             if found is None:
                 graph = specialise(self.plan.graph, dict(zip(self.plan.graph.inputs, shapes, strict=True)))
-                program = lower(graph, self.plan.choices, self.target, self.threads, self._pack)
+                program = lower(graph, self._choices, self.target, self.threads, self._pack)
                 found = self._specialisations[shapes] = _Specialisation(link(program, self.target))
                 while len(self._specialisations) > _MOST_SPECIALISATIONS:
                     self._specialisations.popitem(last=False)

@@ -16,7 +16,7 @@ from softneuro.plan.defaults import choice_of
 from softneuro.plan.lower import problem_of
 from softneuro.plan.plan import Choice, adapt_name
 from softneuro.problem import Problem
-from softneuro.routines.candidates import Candidate, candidates
+from softneuro.routines.candidates import Candidate, candidates, reference_routine
 from softneuro.routines.routine import Built, Signature
 from softneuro.runtime.team import Team
 from softneuro.tuning.measure import measure, measure_host
@@ -38,6 +38,7 @@ class _Bench:
         self.keys: dict[int, str] = {}
         self.choices: list[Choice] = []
         self.kernels: dict[int, tuple[KernelSpec, ...]] = {}
+        self.failed: set[int] = set()
         self.host = False
         for candidate in candidates(problem, target):
             self._add(candidate, target)
@@ -60,8 +61,14 @@ class _Bench:
             if known is not None:
                 self.times[index] = known
 
+    def default(self) -> Choice:
+        """The first candidate that did not fail; the reference when all did."""
+        reference = reference_routine(type(self.problem.op))
+        spare = choice_of(Candidate(reference, reference.signatures(self.problem)[0], {}))
+        return next((choice for index, choice in enumerate(self.choices) if index not in self.failed), spare)
+
     def missing(self) -> list[int]:
-        """Candidates without a time. When any is missing all are measured again side by side, unless most are known."""
+        """Candidates without a time."""
         return [index for index in range(len(self.choices)) if index not in self.times]
 
 
@@ -132,6 +139,7 @@ class Costs:
             if isinstance(result, Measurement):
                 self._finish(bench, missing[id(choice)], result)
             else:
+                bench.failed.add(missing[id(choice)])
                 _log.warning("%s is left out: %s", bench.problem.key(), result)
 
         measure(bench.problem, [bench.choices[i] for i in missing.values()], self._target, team, footprint=footprint,
@@ -142,15 +150,19 @@ class Costs:
         self._profile.add(bench.keys[index], measurement)
 
     def layer_times(self) -> Mapping[str, list[tuple[Choice, float]]]:
-        """Measured choices of every layer that has any; a layer with none measured keeps its default, at cost 0."""
+        """Measured choices of every layer that has any; one with none keeps its default, at cost 0."""
         return {
-            name: [(bench.choices[i], m.ns) for i, m in sorted(bench.times.items())] or [(bench.choices[0], 0.0)]
+            name: [(bench.choices[i], m.ns) for i, m in sorted(bench.times.items())] or [(bench.default(), 0.0)]
             for name, bench in self._layers.items()
         }
 
     def _fastest_adapt(self, bench: _Bench, signature: Signature) -> tuple[Choice, float]:
-        found = [(c, bench.times[i].ns if i in bench.times else 0.0) for i, c in enumerate(bench.choices) if c.signature == signature]
-        return min(found, key=lambda pair: pair[1])
+        fitting = [i for i, choice in enumerate(bench.choices) if choice.signature == signature]
+        times = {i: bench.times[i].ns if i in bench.times else 0.0 for i in fitting if i not in bench.failed}
+        if not times:
+            raise SoftneuroError(f"{bench.problem.key()}: no routine for {signature} gives a right result")
+        best = min(times, key=times.__getitem__)
+        return bench.choices[best], times[best]
 
     def adapt_ns(self, tensor: str, origin: Format, wanted: Format) -> float:
         """The cost of converting a tensor."""
@@ -163,6 +175,15 @@ class Costs:
             for signature in {choice.signature for choice in bench.choices}:
                 result[adapt_name(name, signature.outputs[0])] = self._fastest_adapt(bench, signature)[0]
         return result
+
+    def failed(self, choices: Mapping[str, Choice]) -> bool:
+        """Whether any of the choices could not be run or gave a wrong result."""
+        layers = [(name, bench, i) for name, bench in self._layers.items() for i in bench.failed]
+        adapts = [
+            (adapt_name(name, bench.choices[i].signature.outputs[0]), bench, i)
+            for name, bench in self._adapts.items() for i in bench.failed
+        ]  # fmt: skip
+        return any(choices.get(name) == bench.choices[i] for name, bench, i in layers + adapts)
 
     def chosen_ns(self, choices: Mapping[str, Choice]) -> dict[str, float]:
         """Nanoseconds of every chosen layer."""

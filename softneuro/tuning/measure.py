@@ -56,7 +56,7 @@ class _Trial:
     def measurement(self) -> Measurement:
         """Median of the block minima, and their spread."""
         median = float(np.median(self.best_of_blocks))
-        return Measurement(median, (max(self.best_of_blocks) - min(self.best_of_blocks)) / median)
+        return Measurement(median, (max(self.best_of_blocks) - min(self.best_of_blocks)) / max(median, 1.0))
 
 
 def _operands(problem: Problem, seed: int = 0) -> list[Array | None]:

@@ -149,7 +149,8 @@ class _Tuner:
         self.report(Progress("select", 0, 1))
         selections = select(self.concrete, costs.layer_times(), costs.adapt_ns, 1 + _RUNNERS_UP)
         plans = [self._finished(selection, costs) for selection in selections]
-        return self._fastest(plans, self.default())
+        default = self.default()
+        return self._fastest(plans, None if costs.failed(default.choices) else default)
 
     def _finished(self, selection: Selection, costs: Costs) -> Plan:
         choices = dict(selection.choices) | costs.adapt_choices()
@@ -159,9 +160,9 @@ class _Tuner:
         )
         return Plan(self.graph, choices, provenance)
 
-    def _fastest(self, plans: Sequence[Plan], default: Plan) -> Plan:
+    def _fastest(self, plans: Sequence[Plan], default: Plan | None) -> Plan:
         """Time the plans and the default whole, interleaved, and keep the fastest with its times noted."""
-        contenders = [*plans, default]
+        contenders = [*plans, default] if default else list(plans)
         feeds = _random_feeds(self.concrete)
         bindings = []
         for number, plan in enumerate(contenders):
@@ -179,7 +180,7 @@ class _Tuner:
         best = min(range(len(contenders)), key=medians.__getitem__)
         kept = contenders[best]
         measured = replace(
-            kept.provenance, measured_ns=medians[best], default_ns=medians[-1],
+            kept.provenance, measured_ns=medians[best], default_ns=medians[-1] if default else None,
             predicted_ns=kept.provenance.predicted_ns or None,
         )
         return replace(kept, provenance=measured)

@@ -1,14 +1,15 @@
 """A pointwise program over broadcast inputs in one pass: rows of ``inner`` elements, dense in the output.
 
-The output is walked as [d0][d1][d2][inner]; every input has a stride in bytes for each of the three outer axes, and
-along ``inner`` it is dense or one value a row.
+The output is walked as [d0][d1][d2][inner]; every input has a stride in bytes for each axis, and along ``inner`` it is
+dense or one value a row (stride 0). The kernel has a variant for each of these cases, so that it serves all shapes.
 
-Words: 0 d0, 1 d1, 2 d2, 3 inner, 4 y, then for every input its address and its three strides.
+Words: 0 d0, 1 d1, 2 d2, 3 inner, 4 y, then for every input its address and its four strides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -24,14 +25,17 @@ from softneuro.types import DType
 
 __all__ = ["make"]
 
-_INPUT_WORDS = 5  # where the words of the first input start
+_FIRST_INPUT = 5  # where the words of the first input start
+_INPUT_WORDS = 5
+_MOST_SPELLED_OUT = 3  # inputs: above, there is a variant for all of them dense and one for everything else
+Reader = Callable[[Any, Any], Any]
+"""read(place, mask): the vector of elements from ``place``."""
 
 
 def make(target: Target, program: str, inputs: str) -> Callable[[int, int, int], None]:
-    """The kernel of a program. inputs: ``f32:dense,bool:row``, how each input is read along a row."""
-    kinds = [(dtype, access == "dense") for dtype, _, access in (part.partition(":") for part in inputs.split(","))]
-    typed = typed_program(program, tuple(DType(dtype) for dtype, _ in kinds))
-    block = _block(target, typed, kinds)
+    """The kernel of a program. inputs: the data types of the inputs, as in ``f32,bool``."""
+    dtypes = inputs.split(",")
+    block = _block(target, typed_program(program, tuple(map(DType, dtypes))), dtypes)
     lanes = target.f32_lanes
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
@@ -59,50 +63,81 @@ def make(target: Target, program: str, inputs: str) -> Callable[[int, int, int],
     return kernel
 
 
-def _block(target: Target, program: Sequence[TypedInstruction], kinds: Sequence[tuple[str, bool]]) -> Any:
+def _accesses(inputs: int) -> Mapping[int, tuple[bool | None, ...]]:
+    """How the inputs of each variant are read: True dense, False one value a row, None whichever it is.
+
+    A variant's number has bit i set when input i has one value a row; -1 is any number that is not there.
+    """
+    if inputs > _MOST_SPELLED_OUT:
+        return {0: (True,) * inputs, -1: (None,) * inputs}
+    return {number: tuple(not number >> i & 1 for i in range(inputs)) for number in range(2**inputs - 1)}
+
+
+def _block(target: Target, program: Sequence[TypedInstruction], dtypes: Sequence[str]) -> Any:
     """The intrinsic ``block(args, i0, i1, i2, rows, start, count)``: elements start.. of rows i2.. of (i0, i1)."""
     lanes = target.f32_lanes
     result = str(program[-1].result)
-
-    def vector_of(dtype: str) -> ir.Type:
-        return ir.VectorType(memory_type(dtype), lanes)
+    kinds = [ir.VectorType(memory_type(dtype), lanes) for dtype in dtypes]
+    firsts = [_FIRST_INPUT + _INPUT_WORDS * index for index in range(len(dtypes))]
+    accesses = _accesses(len(dtypes))
 
     def body(builder: Any, arguments: list[Any]) -> None:
         args, i0, i1, i2, rows, start, count = arguments
+        spreads = [builder.alloca(kind) for kind in kinds] if -1 in accesses else []
 
         def word(index: int) -> Any:
             return load_at(builder, byte_offset(builder, args, 8 * index), I64, 8)
 
-        def along(index: int) -> Any:
-            strides = (word(index + 1 + axis) for axis in range(3))
-            first, second, third = (builder.mul(i, s) for i, s in zip((i0, i1, i2), strides, strict=True))
-            return builder.add(builder.add(first, second), third)
+        def place_in(index: int) -> Any:
+            strides = (word(index + 1 + axis) for axis in range(4))
+            first, *others = (builder.mul(i, s) for i, s in zip((i0, i1, i2, start), strides, strict=True))
+            return functools.reduce(builder.add, others, first)
 
         row = builder.add(builder.mul(builder.add(builder.mul(i0, word(1)), i1), word(2)), i2)
         inner = word(3)
         place = builder.mul(builder.add(builder.mul(row, inner), start), I64(element_bytes(result)))
         pointers, steps = [byte_offset(builder, word(4), place)], [builder.mul(inner, I64(element_bytes(result)))]
-        for index, (dtype, dense) in enumerate(kinds):
-            offset = along(_INPUT_WORDS + 4 * index)
-            if dense:
-                offset = builder.add(offset, builder.mul(start, I64(element_bytes(dtype))))
-            pointers.append(byte_offset(builder, word(_INPUT_WORDS + 4 * index), offset))
-            steps.append(word(_INPUT_WORDS + 4 * index + 3))
-        loop = CountedLoop(builder, rows, pointers)
-        _row(builder, loop.carried[0], loop.carried[1:], count)
-        loop.end([byte_offset(builder, p, s) for p, s in zip(loop.carried, steps, strict=True)])
+        for first in firsts:
+            pointers.append(byte_offset(builder, word(first), place_in(first)))
+            steps.append(word(first + 3))
+        strides = [word(first + 4) for first in firsts]
 
-    def _row(builder: Any, y: Any, sources: list[Any], count: Any) -> None:
-        rows = [None if dense else splat_value(builder, load_at(builder, pointer, memory_type(dtype), 1), lanes)
-                for pointer, (dtype, dense) in zip(sources, kinds, strict=True)]
+        def every_row(access: Sequence[bool | None]) -> None:
+            loop = CountedLoop(builder, rows, pointers)
+            y, *sources = loop.carried
+            readers = [_reader(builder, *input_) for input_ in
+                       zip(access, sources, strides, dtypes, spreads or [None] * len(dtypes), strict=True)]
+            _row(builder, y, readers, count)
+            loop.end([byte_offset(builder, p, s) for p, s in zip(loop.carried, steps, strict=True)])
 
+        number = _variant(builder, strides, accesses)
+        for variant, access in accesses.items():
+            with builder.if_then(builder.icmp_signed("==", number, I64(variant))):
+                every_row(access)
+
+    def _reader(builder: Any, dense: bool | None, pointer: Any, stride: Any, dtype: str, spread: Any) -> Reader:
+        """How a row's vectors are read; where only the run knows, one value is spread in memory and read again."""
+        kind = ir.VectorType(memory_type(dtype), lanes)
+
+        def splat() -> Any:
+            return splat_value(builder, load_at(builder, pointer, memory_type(dtype), 1), lanes)
+
+        if dense is False:
+            value = splat()
+            return lambda place, mask: value
+        if dense:
+            return lambda place, mask: _load(builder, _element(builder, pointer, place, dtype), kind, mask)
+
+        def fill(_: list[Any]) -> list[Any]:
+            builder.store(splat(), spread)
+            return [builder.bitcast(spread, pointer.type)]
+
+        (origin,) = conditional(builder, builder.icmp_signed("==", stride, I64(0)), [pointer], fill)
+        return lambda place, mask: _load(builder, byte_offset(builder, origin, builder.mul(place, stride)), kind, mask)
+
+    def _row(builder: Any, y: Any, readers: list[Reader], count: Any) -> None:
         def elements(place: Any, mask: Any = None) -> None:
-            values = [
-                row if row is not None
-                else _load(builder, _element(builder, pointer, place, dtype), vector_of(dtype), mask)
-                for row, pointer, (dtype, _) in zip(rows, sources, kinds, strict=True)
-            ]
-            inputs = [from_memory(builder, d, v) for v, (d, _) in zip(values, kinds, strict=True)]
+            inputs = [from_memory(builder, dtype, read(place, mask)) for dtype, read in zip(dtypes, readers, strict=True)]
             value = to_memory(builder, result, program_value(builder, target, program, inputs, lanes))
             _store(builder, value, _element(builder, y, place, result), mask)
 
@@ -123,6 +158,18 @@ def _block(target: Target, program: Sequence[TypedInstruction], kinds: Sequence[
         conditional(builder, builder.icmp_signed("<", done, count), [], rest)
 
     return micro_kernel("pointwise_block", 7, body)
+
+
+def _variant(builder: Any, strides: Sequence[Any], known: Container[int]) -> Any:
+    """The number of the variant for the inputs' strides along a row; all 0 (the output is one element) counts as dense."""
+    number = I64(0)
+    for index, stride in enumerate(strides):
+        bit = builder.select(builder.icmp_signed("==", stride, I64(0)), I64(1 << index), I64(0))
+        number = builder.or_(number, bit)
+    number = builder.select(builder.icmp_signed("==", number, I64(2 ** len(strides) - 1)), I64(0), number)
+    if -1 not in known:
+        return number
+    return builder.select(builder.icmp_signed("==", number, I64(0)), number, I64(-1))
 
 
 def _element(builder: Any, pointer: Any, index: Any, dtype: str) -> Any:
