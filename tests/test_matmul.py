@@ -10,6 +10,7 @@ from softneuro.errors import InputError
 from softneuro.ops.epilogue import NO_EPILOGUE, Epilogue
 from softneuro.ops.matmul import MatMul
 from softneuro.problem import Problem
+from softneuro.routines.candidates import candidates, rejections
 from softneuro.routines.matmul_batched import MATMUL_BATCHED_F32_CHF
 from softneuro.routines.matmul_packed import MATMUL_PACKED_F32_PLAIN
 from softneuro.routines.matmul_vector import MATMUL_VECTOR_F32_PLAIN
@@ -115,7 +116,10 @@ def test_few_rows_may_become_others(rows: int) -> None:
 
 
 def test_many_rows_are_left_to_others() -> None:
-    assert MATMUL_VECTOR_F32_PLAIN.schedules(matmul((9, 3), (3, 2)), HOST[1]) == ()
+    problem = matmul((9, 3), (3, 2))
+    assert all(candidate.routine is not MATMUL_VECTOR_F32_PLAIN for candidate in candidates(problem, HOST[1]))
+    assert (MATMUL_VECTOR_F32_PLAIN.name, "found 9 rows, needed at most 8") in {
+        (rejection.routine.name, rejection.reason) for rejection in rejections(problem, HOST[1])}
 
 
 def test_problem_text_round_trip() -> None:

@@ -343,8 +343,8 @@ def timed(durations: Sequence[int], effort: Effort, count: int = 2) -> tuple[dic
 def test_median_of_block_minima() -> None:
     # two runs fill a block; candidates take turns, block by block
     first, second = ([20, 10], [12, 30], [11, 50]), ([13, 14], [13, 15], [16, 13])
-    durations = [ns for a, b in zip(first, second, strict=True) for ns in (*a, *b)]
-    found, runs = timed(durations, Effort(blocks=3, block_ns=25, hopeless=(9.0,)))
+    durations = [99, 98, *(ns for a, b in zip(first, second, strict=True) for ns in (*a, *b))]  # the first round is short
+    found, runs = timed(durations, Effort(blocks=3, short_ns=1, block_ns=25, hopeless=(9.0,)))
     assert runs == len(durations)
     assert found["candidate 0"] == Measurement(11.0, 2 / 11)
     assert found["candidate 1"] == Measurement(13.0, 0.0)
@@ -352,25 +352,25 @@ def test_median_of_block_minima() -> None:
 
 def test_the_same_clock_gives_the_same_times() -> None:
     durations = np.random.default_rng(0).integers(10, 13, 200).tolist()
-    effort = Effort(blocks=4, block_ns=30)
+    effort = Effort(blocks=4, short_ns=1, block_ns=30)
     assert timed(durations, effort) == timed(durations, effort)
 
 
 def test_a_block_lasts_its_least_time() -> None:
-    _, runs = timed([10] * 100, Effort(blocks=1, block_ns=95), count=1)
-    assert runs == 10
+    _, runs = timed([10] * 100, Effort(blocks=1, short_ns=15, block_ns=95), count=1)
+    assert runs == 2 + 10
 
 
 def test_hopeless_candidates_are_dropped() -> None:
-    durations = [10, 100, 10, 100, 12, 12, 12]  # the second candidate is let go after the second block
-    found, runs = timed(durations, Effort(blocks=5, block_ns=1, hopeless=(20.0, 1.3)))
+    durations = [10, 100, 10, 100, 12, 12, 12]  # the second candidate is let go after the second round
+    found, runs = timed(durations, Effort(blocks=4, short_ns=1, block_ns=1, hopeless=(20.0, 1.3)))
     assert runs == len(durations)
     assert found["candidate 0"].ns == 12.0
     assert found["candidate 1"] == Measurement(100.0, 0.0)
 
 
 def test_a_clock_that_stands_still_ends() -> None:
-    found, _ = timed([0] * 100, Effort(blocks=1, block_ns=3), count=1)
+    found, _ = timed([0] * 100, Effort(blocks=1, short_ns=1, block_ns=3), count=1)
     assert found["candidate 0"].ns == 0.0
 
 
@@ -395,7 +395,7 @@ def test_wrong_results_are_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -
     spoil(monkeypatch, name)
     choices = [choice_of(candidate) for candidate in candidates(PROBLEM, HOST)]
     results: dict[str, set[type]] = {}
-    measure(PROBLEM, choices, HOST, Team(1, HOST), footprint=0, effort=Effort(blocks=1, block_ns=1),
+    measure(PROBLEM, choices, HOST, Team(1, HOST), footprint=0, effort=Effort(blocks=1, short_ns=1, block_ns=1),
             finished=lambda choice, result: results.setdefault(choice.routine, set()).add(type(result)))  # fmt: skip
     assert results.pop(name) == {WrongResult}
     assert all(kinds == {Measurement} for kinds in results.values())

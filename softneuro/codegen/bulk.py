@@ -14,7 +14,7 @@ from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import build_intrinsic, splat_value
 
-__all__ = ["copy_bytes", "copy_unit", "element_access", "fill_bytes", "fill_unit"]
+__all__ = ["copy_bytes", "copy_unit", "element_access", "fill_bytes"]
 
 _UNROLL = 4
 Move = Callable[[Any, Any, int, int], None]
@@ -135,26 +135,5 @@ def copy_unit(target: Target) -> Any:
             store_2(destination, load_2(source))
         else:
             copy(destination, source, length)
-
-    return move
-
-
-def fill_unit(target: Target) -> Any:
-    """`fill_bytes` for any length, quickest for that of an element: for loops over units of one length."""
-    fill = fill_bytes(target)
-    store_1, store_2, store_4, store_8 = (element_access(size)[1] for size in ELEMENT_SIZES)
-
-    @register_jitable
-    def move(destination: int, length: int, word: int) -> None:
-        if length == 4:
-            store_4(destination, word)
-        elif length == 8:
-            store_8(destination, word)
-        elif length == 1:
-            store_1(destination, word)
-        elif length == 2:
-            store_2(destination, word)
-        else:
-            fill(destination, length, word)
 
     return move

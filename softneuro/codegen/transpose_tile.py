@@ -128,80 +128,114 @@ def _merge(builder: Any, sources: list[Any], picks: list[int]) -> Any:
 
 
 def interleave(target: Target, size: int) -> Any:
-    """The intrinsic ``interleave(streams, source, source_step, destination)``: one vector of each of a few rows.
+    """The intrinsic ``interleave(streams, source, source_step, destination, vectors)`` for vectors of a few rows.
 
-    Destination element i * streams + s is element i of source row s, for i < vector bytes / size.
+    Destination element i * streams + s is element i of source row s, for i < vectors (at least 1) * elements of one.
     """
     count = target.vector_bits // 8 // size
-    kind = ir.VectorType(ir.IntType(8 * size), count)
+    nbytes = count * size
 
     def body(builder: Any, args: list[Any]) -> None:
-        source, step, destination = args[1:]
+        source, step, destination, vectors = args[1:]
 
         def join(streams: int) -> None:
-            places = [byte_offset(builder, source, builder.mul(step, I64(s))) for s in range(streams)]
-            rows = [load_at(builder, place, kind, size) for place in places]
-            for number in range(streams):
-                outputs = range(number * count, (number + 1) * count)
-                value = _merge(builder, rows, [at % streams * count + at // streams for at in outputs])
-                store_at(builder, value, byte_offset(builder, destination, number * count * size), size)
+            rows = [byte_offset(builder, source, builder.mul(step, I64(s))) for s in range(streams)]
+
+            def block(at: Any) -> None:
+                values = [_vectors(builder, byte_offset(builder, row, at), size, count, 1)[0] for row in rows]
+                place = byte_offset(builder, destination, builder.mul(at, I64(streams)))
+                for number in range(streams):
+                    outputs = range(number * count, (number + 1) * count)
+                    value = _merge(builder, values, [to % streams * count + to // streams for to in outputs])
+                    store_at(builder, value, byte_offset(builder, place, number * nbytes), size)
+
+            _repeated(builder, vectors, nbytes, block)
 
         _variants(builder, args[0], FEW, join)
 
-    return micro_kernel(f"interleave_{size}", 4, body)
+    return micro_kernel(f"interleave_{size}", 5, body)
 
 
 def deinterleave(target: Target, size: int) -> Any:
-    """The inverse of `interleave`: ``deinterleave(streams, source, destination, destination_step)``."""
+    """The inverse of `interleave`: ``deinterleave(streams, source, destination, destination_step, vectors)``."""
     count = target.vector_bits // 8 // size
+    nbytes = count * size
 
     def body(builder: Any, args: list[Any]) -> None:
-        source, destination, step = args[1:]
+        source, destination, step, vectors = args[1:]
 
         def part(streams: int) -> None:
-            parts = _vectors(builder, source, size, count, streams)
-            for s in range(streams):
-                value = _merge(builder, parts, [i * streams + s for i in range(count)])
-                store_at(builder, value, byte_offset(builder, destination, builder.mul(step, I64(s))), size)
+            rows = [byte_offset(builder, destination, builder.mul(step, I64(s))) for s in range(streams)]
+
+            def block(at: Any) -> None:
+                place = byte_offset(builder, source, builder.mul(at, I64(streams)))
+                parts = _vectors(builder, place, size, count, streams)
+                for s, row in enumerate(rows):
+                    value = _merge(builder, parts, [i * streams + s for i in range(count)])
+                    store_at(builder, value, byte_offset(builder, row, at), size)
+
+            _repeated(builder, vectors, nbytes, block)
 
         _variants(builder, args[0], FEW, part)
 
-    return micro_kernel(f"deinterleave_{size}", 4, body)
+    return micro_kernel(f"deinterleave_{size}", 5, body)
 
 
 def repeat_elements(target: Target, size: int) -> Any:
-    """The intrinsic ``repeat(factor, source, destination)``: one vector, each element ``factor`` times in a row."""
+    """The intrinsic ``repeat(factor, source, destination, vectors)``: each element of the ``vectors`` (at least 1)
+    ``factor`` times in a row."""
     count = target.vector_bits // 8 // size
+    nbytes = count * size
 
     def body(builder: Any, args: list[Any]) -> None:
-        (value,) = _vectors(builder, args[1], size, count, 1)
+        source, destination, vectors = args[1:]
 
         def repeat(factor: int) -> None:
-            for part in range(factor):
-                picks = [at // factor for at in range(part * count, (part + 1) * count)]
-                place = byte_offset(builder, args[2], part * count * size)
-                store_at(builder, _shuffle(builder, value, value, picks), place, size)
+            def block(at: Any) -> None:
+                (value,) = _vectors(builder, byte_offset(builder, source, at), size, count, 1)
+                place = byte_offset(builder, destination, builder.mul(at, I64(factor)))
+                for part in range(factor):
+                    picks = [to // factor for to in range(part * count, (part + 1) * count)]
+                    store_at(builder, _shuffle(builder, value, value, picks),
+                             byte_offset(builder, place, part * nbytes), size)
+
+            _repeated(builder, vectors, nbytes, block)
 
         _variants(builder, args[0], FEW, repeat)
 
-    return micro_kernel(f"repeat_{size}", 3, body)
+    return micro_kernel(f"repeat_{size}", 4, body)
 
 
 def take_every(target: Target, size: int) -> Any:
-    """The intrinsic ``take(step, source, destination)``: one vector of elements that are ``step`` elements apart.
+    """The intrinsic ``take(step, source, destination, vectors)``: ``vectors`` (at least 1) of elements that are
+    ``step`` elements apart.
 
-    Reads ``step`` whole vectors.
+    Reads ``step`` whole vectors for each.
     """
     count = target.vector_bits // 8 // size
+    nbytes = count * size
 
     def body(builder: Any, args: list[Any]) -> None:
+        source, destination, vectors = args[1:]
+
         def take(step: int) -> None:
-            value = _merge(builder, _vectors(builder, args[1], size, count, step), [i * step for i in range(count)])
-            store_at(builder, value, byte_offset(builder, args[2], 0), size)
+            def block(at: Any) -> None:
+                place = byte_offset(builder, source, builder.mul(at, I64(step)))
+                value = _merge(builder, _vectors(builder, place, size, count, step), [i * step for i in range(count)])
+                store_at(builder, value, byte_offset(builder, destination, at), size)
+
+            _repeated(builder, vectors, nbytes, block)
 
         _variants(builder, args[0], FEW, take)
 
-    return micro_kernel(f"take_every_{size}", 3, body)
+    return micro_kernel(f"take_every_{size}", 4, body)
+
+
+def _repeated(builder: Any, times: Any, nbytes: int, block: Callable[[Any], None]) -> None:
+    """``block(byte offset)`` for vectors of ``nbytes`` one after the other."""
+    loop = CountedLoop(builder, times, [])
+    block(builder.mul(loop.index, I64(nbytes)))
+    loop.end([])
 
 
 def _vectors(builder: Any, source: Any, size: int, count: int, number: int) -> list[Any]:

@@ -248,7 +248,8 @@ def lower_candidate(problem: Problem, choice: Choice, constants: Mapping[int, Ar
     """A program that computes one problem ``copies`` times with one choice, to be measured.
 
     Inputs lie in their signature's formats under the names ``x0``, ``x1``...; constants by position. The copies
-    read the same inputs and write the same memory, but each has its own packed weights.
+    read the same inputs and write the same memory, but each has its own packed weights. The program's outputs are
+    the first copy's: what is there when only its steps were run.
     """
     names = tuple(f"x{i}" if t is not None else "" for i, t in enumerate(problem.inputs))
     types = {name: t for name, t in zip(names, problem.inputs, strict=True) if t is not None}
@@ -264,11 +265,7 @@ def lower_candidate(problem: Problem, choice: Choice, constants: Mapping[int, Ar
     for copy in range(copies):
         outputs = tuple(f"y{copy}.{i}" for i in range(len(problem.outputs)))
         lowering._place(f"copy{copy}", problem, choice, names, outputs)
-    last = {f"y{copies - 1}.{i}": i for i in range(len(problem.outputs))}
-    results = {name: next(iter(lowering.stored[name].values())) for name in last}
-    for stored in results.values():
-        if lowering.buffers[stored.buffer].kind is BufferKind.ARENA:
-            lowering.buffers[stored.buffer].use(len(lowering.steps))
+    results = {f"y0.{i}": next(iter(lowering.stored[f"y0.{i}"].values())) for i in range(len(problem.outputs))}
     return Program(tuple(lowering.steps), tuple(lowering.buffers), inputs, results, {}, tuple(lowering.placed))
 
 

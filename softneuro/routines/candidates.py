@@ -50,7 +50,7 @@ def reference_routine(op: type[Op]) -> Routine:
 
 def _accepted(problem: Problem, target: Target, table: Mapping[type[Op], tuple[Routine, ...]]) -> Iterator[Routine]:
     for routine in table.get(type(problem.op), ()):
-        if routine.reject(problem, target) is None:
+        if _reason(routine, problem, target) is None:
             yield routine
 
 
@@ -71,14 +71,13 @@ def candidates(problem: Problem, target: Target,
 
 def rejections(problem: Problem, target: Target,
                table: Mapping[type[Op], tuple[Routine, ...]] = ROUTINES) -> tuple[Rejection, ...]:
-    """The routines that refuse the problem or have nothing for its sizes, with their reasons."""
+    """The routines that are no candidates for the problem, with their reasons."""
     reasons = ((routine, _reason(routine, problem, target)) for routine in table.get(type(problem.op), ()))
     return tuple(Rejection(routine, reason) for routine, reason in reasons if reason is not None)
 
 
 def _reason(routine: Routine, problem: Problem, target: Target) -> str | None:
-    reason = routine.reject(problem, target)
-    return reason if reason or routine.schedules(problem, target) else "found sizes at which others are sure to be faster"
+    return routine.reject(problem, target) or routine.unpromising(problem, target)
 
 
 def routine_named(name: str, op: type[Op]) -> Routine | None:

@@ -26,8 +26,9 @@ __all__ = ["MATMUL_VECTOR_F32_PLAIN"]
 
 _MOST_ROWS = 8
 _MOST_TILE_ROWS = 14
-_VARIANTS = ((2, 2, 2048), (2, 4, 256), (1, 4, 256), (4, 1, 2048), (4, 2, 1024), (1, 2, 512), (1, 1, 1024))
-"""(vectors of a panel, panels read at once, bytes prefetched ahead) that came out fast on some size."""
+_LINE = 64
+_VARIANTS = ((2, 2, 32), (2, 4, 4), (1, 4, 4), (4, 1, 32), (4, 2, 16), (1, 2, 8), (1, 1, 16))
+"""(vectors of a panel, panels read at once, cache lines prefetched ahead) that came out fast on some size."""
 
 
 def _reject(problem: Problem, target: Target) -> str | None:
@@ -42,23 +43,29 @@ def _reject(problem: Problem, target: Target) -> str | None:
     return None
 
 
+def _unpromising(problem: Problem, target: Target) -> str | None:
+    rows = product_of(problem).m
+    return f"found {rows} rows, needed at most {_MOST_ROWS}" if rows > _MOST_ROWS else None
+
+
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
-    """mr: rows, none for more than a few. nv, streams, ahead: as in `_VARIANTS`."""
+    """mr: rows. nv, streams, lines: as in `_VARIANTS`."""
     product = product_of(problem)
+    rows = min(product.m, _MOST_ROWS)
     found: list[Schedule] = []
-    if product.m > _MOST_ROWS:
-        return ()
-    for nv, streams, ahead in _VARIANTS:
+    for nv, streams, lines in _VARIANTS:
         cells = nv * streams
-        registers = (product.m + 1) * cells + 1 if product.m > 1 else cells + 1
+        registers = (rows + 1) * cells + 1 if rows > 1 else cells + 1
         useful = cells == 1 or (cells - 1) * target.f32_lanes < product.n
         if registers <= target.registers and useful:
-            found.append({"mr": product.m, "nv": nv, "streams": streams, "ahead": ahead})
+            found.append({"mr": rows, "nv": nv, "streams": streams, "lines": lines})
     return tuple(found[:4])
 
 
 def _own_kernel(problem: Problem, schedule: Schedule) -> KernelSpec:
-    return KernelSpec.of("matmul_vector", epilogue=str(cast(MatMul, problem.op).epilogue), **schedule)
+    mr, nv, streams, lines = (schedule[key] for key in ("mr", "nv", "streams", "lines"))
+    epilogue = str(cast(MatMul, problem.op).epilogue)
+    return KernelSpec.of("matmul_vector", mr=mr, nv=nv, streams=streams, ahead=_LINE * lines, epilogue=epilogue)
 
 
 def _tile_rows(schedule: Schedule, target: Target) -> int:
@@ -86,6 +93,7 @@ MATMUL_VECTOR_F32_PLAIN = Routine(
     schedules=_schedules,
     pack=packed_panels,
     build=_build,
+    unpromising=_unpromising,
     kernels=_kernels,
     packs=(1, 2),
 )

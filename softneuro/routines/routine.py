@@ -118,13 +118,14 @@ class Routine:
     name: ``<op>.<algorithm>.<dtype>.<layout>``.
     reject: why this problem cannot be computed here, as a sentence with found and needed, or None.
     signatures: the formats it can read and write for a problem it does not reject.
-    schedules: the variants worth measuring, the default first; none when others are sure to be faster at this shape;
-        shape-dependent values are fine.
+    schedules: the variants worth measuring, the default first; never empty; shape-dependent values are fine.
     packs: input positions that `pack` consumes; they must be constant (reject checks) and are None in signatures.
     pack: constants into kernel order, once for all shapes: (problem, schedule, target, values by position).
     build: launches for a problem: (problem, signature, schedule, target). Kernels take shapes at run time; only
         literals of the KernelSpec compile anew, and these may depend on the op, data types, constants, schedule,
         signature and target, but not on the sizes of activations.
+    unpromising: why others are sure to be faster on a problem that could be computed here, like ``reject``: it is not
+        a candidate then, but a plan that chose the routine for other shapes keeps it.
     kernels: every kernel that `build` could launch for other sizes of the activations, so that they can be compiled
         before those sizes are met; empty when they are always the ones of its launches (not so if it may alias).
     tolerance: largest allowed error in units of eps * sqrt(accumulation length) * scale of the output.
@@ -140,6 +141,7 @@ class Routine:
         default=lambda problem, schedule, target, values: ()
     )
     packs: tuple[int, ...] = ()
+    unpromising: Callable[[Problem, Target], str | None] = field(default=lambda problem, target: None)
     kernels: Callable[[Problem, Signature, Schedule, Target], tuple[KernelSpec, ...]] = field(
         default=lambda problem, signature, schedule, target: ()
     )

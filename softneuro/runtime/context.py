@@ -61,6 +61,10 @@ class Context:
             flat = self._views[stored.buffer].reshape(-1)
         return to_logical(flat.reshape(shape), stored.format.layout)
 
+    def run_first(self, team: Team, count: int) -> None:
+        """Run only the first ``count`` native steps of a program that has no host steps."""
+        self._run_native(team, 0, count, False)
+
     def run(self, team: Team, dynamic: Mapping[str, Array], timed: bool = False) -> dict[str, Array]:
         """Run all steps; ``dynamic`` are the inputs kept by name. Returns all values kept by name."""
         values: dict[str, Array] = {**self._linked.program.host_constants, **dynamic}
@@ -68,12 +72,15 @@ class Context:
             if isinstance(segment, HostStep):
                 self._run_host(segment, values)
             else:
-                self._arguments[0] = self._step_address + 16 * segment.first
-                self._arguments[1] = segment.count
-                self._arguments[4] = self._stamp_address + 8 * segment.first
-                self._barrier[0] = 0
-                team.run(self._runner[timed], self._argument_address)
+                self._run_native(team, segment.first, segment.count, timed)
         return values
+
+    def _run_native(self, team: Team, first: int, count: int, timed: bool) -> None:
+        self._arguments[0] = self._step_address + 16 * first
+        self._arguments[1] = count
+        self._arguments[4] = self._stamp_address + 8 * first
+        self._barrier[0] = 0
+        team.run(self._runner[timed], self._argument_address)
 
     def _run_host(self, step: HostStep, values: dict[str, Array]) -> None:
         layer = step.layer

@@ -27,6 +27,7 @@ __all__ = ["Effort", "WrongResult", "measure", "measure_host"]
 
 Timer = Callable[[], int]
 _MOST_PACKED_BYTES = 1 << 28
+_SHORT_ROUND = 3
 
 
 class WrongResult(SoftneuroError):
@@ -35,11 +36,16 @@ class WrongResult(SoftneuroError):
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure. blocks: rounds over all candidates; block_ns: least time of a candidate in a round;
-    hopeless: after each round, candidates this many times slower than the best are dropped (the last number holds
-    for all later rounds)."""
+    """How long to measure.
 
-    blocks: int = 5
+    A short first round over a few copies of the layer sorts out the hopeless; ``blocks`` rounds over all copies
+    follow. short_ns, block_ns: least time of a candidate in a round. hopeless: after each round, the first
+    included, candidates this many times slower than the best are dropped (the last number holds for all later
+    rounds).
+    """
+
+    blocks: int = 4
+    short_ns: int = 100_000
     block_ns: int = 1_000_000
     hopeless: tuple[float, ...] = (1.6, 1.25, 1.15)
 
@@ -51,12 +57,24 @@ class _Trial:
     choice: Choice
     context: Context
     copies: int
+    launches: int
     best_of_blocks: list[float]
 
+    def block(self, team: Team, copies: int, least_ns: int, timer: Timer) -> float:
+        """The fastest run over ``copies`` of the layer in ``least_ns`` or more, in nanoseconds of one copy."""
+        best, spent = math.inf, 0
+        while spent < least_ns:
+            start = timer()
+            self.context.run_first(team, copies * self.launches)
+            elapsed = timer() - start
+            best, spent = min(best, elapsed), spent + max(elapsed, 1)
+        return best / copies
+
     def measurement(self) -> Measurement:
-        """Median of the block minima, and their spread."""
-        median = float(np.median(self.best_of_blocks))
-        return Measurement(median, (max(self.best_of_blocks) - min(self.best_of_blocks)) / max(median, 1.0))
+        """Median of the block minima, and their spread; the short first round counts only if there was no other."""
+        samples = self.best_of_blocks[1:] or self.best_of_blocks
+        median = float(np.median(samples))
+        return Measurement(median, (max(samples) - min(samples)) / max(median, 1.0))
 
 
 def _operands(problem: Problem, seed: int = 0) -> list[Array | None]:
@@ -114,9 +132,9 @@ def _prepare(problem: Problem, choice: Choice, target: Target, operands: Sequenc
     return context, program
 
 
-def _verify(context: Context, program: Program, team: Team, choice: Choice, expected: Sequence[Array]) -> None:
-    """Run once and compare. Raises WrongResult when an output is further off than rounding explains."""
-    context.run(team, {})
+def _verify(context: Context, program: Program, launches: int, team: Team, choice: Choice, expected: Sequence[Array]) -> None:
+    """Run the first copy and compare. Raises WrongResult when an output is further off than rounding explains."""
+    context.run_first(team, launches)
     for place, want in zip(program.outputs.values(), expected, strict=True):
         assert isinstance(place, Stored)
         got = context.view(place)
@@ -147,31 +165,22 @@ def measure(problem: Problem, choices: Sequence[Choice], target: Target, team: T
     for choice in choices:
         try:
             context, program = _prepare(problem, choice, target, operands, copies)
-            _verify(context, program, team, choice, expected)
+            _verify(context, program, len(program.steps) // copies, team, choice, expected)
         except SoftneuroError as error:
             finished(choice, error)
             continue
-        trials.append(_Trial(choice, context, copies, []))
+        trials.append(_Trial(choice, context, copies, len(program.steps) // copies, []))
     running = list(trials)
-    for block in range(how.blocks):
+    for block in range(1 + how.blocks):
         for trial in running:
-            trial.best_of_blocks.append(_block(trial, team, how.block_ns, timer))
+            copies = trial.copies if block else min(trial.copies, _SHORT_ROUND)
+            least_ns = how.block_ns if block else how.short_ns
+            trial.best_of_blocks.append(trial.block(team, copies, least_ns, timer))
         best = min((min(t.best_of_blocks) for t in running), default=0.0)
         factor = how.hopeless[min(block, len(how.hopeless) - 1)]
         running = [t for t in running if min(t.best_of_blocks) <= factor * best]
     for trial in trials:
         finished(trial.choice, trial.measurement())
-
-
-def _block(trial: _Trial, team: Team, least_ns: int, timer: Timer) -> float:
-    """The fastest run of a block, in nanoseconds of one copy."""
-    best, spent = math.inf, 0
-    while spent < least_ns:
-        start = timer()
-        trial.context.run(team, {})
-        elapsed = timer() - start
-        best, spent = min(best, elapsed), spent + max(elapsed, 1)
-    return best / trial.copies
 
 
 def measure_host(problem: Problem, timer: Timer = time.perf_counter_ns) -> Measurement:

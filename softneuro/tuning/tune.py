@@ -14,7 +14,8 @@ import numpy as np
 from softneuro import cpu
 from softneuro._version import __version__
 from softneuro.codegen import target as targets
-from softneuro.codegen.jit import is_cached, object_code
+from softneuro.codegen.jit import object_code
+from softneuro.codegen.precompile import precompile
 from softneuro.codegen.target import Target
 from softneuro.errors import InputError
 from softneuro.graph import Graph
@@ -133,10 +134,10 @@ class _Tuner:
     def compile(self, plan: Plan) -> None:
         """Compile every kernel that the plan may launch at any shape."""
         outline = lower(self.concrete, plan.choices, self.target, self.provenance.threads, None)
-        missing = [kernel for kernel in kernels_of(outline, self.target) if not is_cached(kernel, self.target)]
-        for number, kernel in enumerate(missing):
-            self.report(Progress("compile", number, len(missing), str(kernel)))
-            object_code(kernel, self.target)
+        kernels = kernels_of(outline, self.target)
+        precompile(kernels, self.target, lambda done, total, what: self.report(Progress("compile", done, total, what)))
+        for kernel in kernels:
+            object_code(kernel, self.target)  # the few that no process was started for
 
     def plan(self, profile: Profile, time_limit: float | None) -> Plan:
         deadline = None if time_limit is None else time.monotonic() + time_limit

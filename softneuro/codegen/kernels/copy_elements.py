@@ -43,10 +43,10 @@ def make(target: Target, size: int) -> Callable[[int, int, int], None]:
                 fill(to, count * size, load(from_) * repeat)
             else:
                 taken = 0
-                if step:  # a vector reads past its last element, so it must not be the row's last
-                    taken = (count - 1) // lanes * lanes
-                    for i in range(0, taken, lanes):
-                        take(step, from_ + i * source_step, to + i * size)
+                if step and count > lanes:  # a vector reads past its last element, so it must not be the row's last
+                    vectors = (count - 1) // lanes
+                    taken = vectors * lanes
+                    take(step, from_, to, vectors)
                 for i in range(taken, count):
                     store(to + i * destination_step, load(from_ + i * source_step))
             first += count

@@ -46,11 +46,18 @@ def make(target: Target, size: int) -> Callable[[int, int, int], None]:
                         apart, together = s * step + i * size, (i * streams + s) * size
                         store(to + (together if joins else apart), load(from_ + (apart if joins else together)))
             else:
-                for i in range(block, end):
-                    start = min(i * count, length - count) * size
-                    if joins:
-                        join(streams, from_ + start, step, to + start * streams)
-                    else:
-                        part(streams, from_ + start * streams, to + start, step)
+                whole = min(end, length // count) - block
+                start = block * count * size
+                tail = (length - count) * size
+                if joins:
+                    if whole > 0:
+                        join(streams, from_ + start, step, to + start * streams, whole)
+                    if whole < end - block:
+                        join(streams, from_ + tail, step, to + tail * streams, 1)
+                else:
+                    if whole > 0:
+                        part(streams, from_ + start * streams, to + start, step, whole)
+                    if whole < end - block:
+                        part(streams, from_ + tail * streams, to + tail, step, 1)
 
     return kernel

@@ -9,8 +9,12 @@ row, negative: fill), 8 units before the middle, 9 source offset and 10 bytes of
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from softneuro.codegen.bulk import copy_bytes, copy_unit, fill_bytes, fill_unit
+from numba.extending import register_jitable
+
+from softneuro.codegen.bulk import copy_bytes, element_access, fill_bytes
+from softneuro.codegen.elements import ELEMENT_SIZES
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
 
@@ -19,7 +23,7 @@ __all__ = ["make"]
 
 def make(target: Target) -> Callable[[int, int, int], None]:
     """Threads share the rows. A row that shows the same source as the one before it is copied from there."""
-    copy, fill, copy_one, fill_one = copy_bytes(target), fill_bytes(target), copy_unit(target), fill_unit(target)
+    copy, fill, place_units = copy_bytes(target), fill_bytes(target), _units(target)
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         source, destination, row_table = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2)
@@ -41,13 +45,50 @@ def make(target: Target) -> Callable[[int, int, int], None]:
                 fill(to, length, word)
             else:
                 from_ = source + image * source_image + offset
-                for i in range(before + after):
-                    place = load_i64(units, i)
-                    at = to + i * unit_bytes + (middle if i >= before else 0)
-                    if place < 0:
-                        fill_one(at, unit_bytes, word)
-                    else:
-                        copy_one(at, from_ + place, unit_bytes)
+                place_units(unit_bytes, units, before, before + after, middle, from_, to, word)
                 copy(to + before * unit_bytes, from_ + middle_start, middle)
 
     return kernel
+
+
+def _units(target: Target) -> Any:
+    """``place_units(unit_bytes, table, before, count, gap, source, destination, word)``: ``count`` units one after the
+    other, with a gap of bytes after the first ``before``."""
+    copy, fill = copy_bytes(target), fill_bytes(target)
+    one, two, four, eight = map(_elements, ELEMENT_SIZES)
+
+    @register_jitable
+    def place_units(unit_bytes: int, table: int, before: int, count: int, gap: int, source: int, destination: int,
+                    word: int) -> None:
+        if unit_bytes == 4:
+            four(table, before, count, gap, source, destination, word)
+        elif unit_bytes == 1:
+            one(table, before, count, gap, source, destination, word)
+        elif unit_bytes == 2:
+            two(table, before, count, gap, source, destination, word)
+        elif unit_bytes == 8:
+            eight(table, before, count, gap, source, destination, word)
+        else:
+            for i in range(count):
+                offset = load_i64(table, i)
+                to = destination + i * unit_bytes + (gap if i >= before else 0)
+                if offset < 0:
+                    fill(to, unit_bytes, word)
+                else:
+                    copy(to, source + offset, unit_bytes)
+
+    return place_units
+
+
+def _elements(size: int) -> Any:
+    """``place_units`` for units of one element of ``size`` bytes."""
+    load, store = element_access(size)
+
+    @register_jitable
+    def elements(table: int, before: int, count: int, gap: int, source: int, destination: int, word: int) -> None:
+        for i in range(count):
+            offset = load_i64(table, i)
+            to = destination + i * size + (gap if i >= before else 0)
+            store(to, word if offset < 0 else load(source + offset))
+
+    return elements

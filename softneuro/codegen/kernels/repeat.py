@@ -38,12 +38,15 @@ def make(target: Target, size: int) -> Callable[[int, int, int], None]:
                 copy(to, to - length, length)
             else:
                 from_ = source + image * source_image + offset
-                whole = elements // count * count
-                for i in range(0, whole, count):
-                    repeat(factor, from_ + i * size, to + i * factor * size)
-                for i in range(whole, elements):
-                    value = load(from_ + i * size)
-                    for k in range(factor):
-                        store(to + (i * factor + k) * size, value)
+                if elements < count:
+                    for i in range(elements):
+                        value = load(from_ + i * size)
+                        for k in range(factor):
+                            store(to + (i * factor + k) * size, value)
+                else:
+                    repeat(factor, from_, to, elements // count)
+                    last = (elements - count) * size  # the last vector overlaps the one before it
+                    if elements % count:
+                        repeat(factor, from_ + last, to + last * factor, 1)
 
     return kernel
