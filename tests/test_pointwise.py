@@ -44,6 +44,9 @@ BROADCASTS = {
     "many_short_rows": pointwise("add(x0,x1)", "f32[100,3]", "f32[3]"),
     "empty": pointwise("add(x0,x1)", "f32[0,3]", "f32[3]"),
     "rank_three": pointwise("sub(x0,x1)", "f32[2,16,33]", "f32[2,1,33]"),
+    "five_inputs_of_three_shapes": pointwise("mul(x0,x1);add(t0,x2);sub(t1,x3);max(t2,x4)", "f32[2,9,4,7]", "f32[9,1,1]",
+                                            "f32[2,9,4,7]", "f32[2,1,4,7]", "f32[1,9,1,1]"),
+    "five_inputs_of_one_shape": pointwise("mul(x0,x1);add(t0,x2);sub(t1,x3);max(t2,x4)", *["f32[2,45]"] * 5),
     "three_inputs_long_program": pointwise(
         "sub(x0,x1);mul(t0,x2);neg(t1);abs(t2);sqrt(t3);add(t4,1.0);reciprocal(t5);min(t6,x0)",
         "f32[1,24,3,3]", "f32[24,1,1]", "f32[1,24,3,3]"),

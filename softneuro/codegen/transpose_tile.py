@@ -207,24 +207,30 @@ def repeat_elements(target: Target, size: int) -> Any:
 
 
 def take_every(target: Target, size: int) -> Any:
-    """The intrinsic ``take(step, source, destination, vectors)``: ``vectors`` (at least 1) of elements that are
-    ``step`` elements apart.
+    """The intrinsic ``take(step, source, destination, elements)``: elements that are ``step`` elements apart, more of
+    them than a vector holds.
 
-    Reads ``step`` whole vectors for each.
+    Reads what lies between them, but nothing before the first or past the last.
     """
     count = target.vector_bits // 8 // size
     nbytes = count * size
 
     def body(builder: Any, args: list[Any]) -> None:
-        source, destination, vectors = args[1:]
+        source, destination, elements = args[1:]
+        last = builder.mul(builder.sub(elements, I64(count)), I64(size))
 
         def take(step: int) -> None:
-            def block(at: Any) -> None:
-                place = byte_offset(builder, source, builder.mul(at, I64(step)))
-                value = _merge(builder, _vectors(builder, place, size, count, step), [i * step for i in range(count)])
-                store_at(builder, value, byte_offset(builder, destination, at), size)
+            def block(place: Any, to: Any, first: int) -> None:
+                parts = _vectors(builder, place, size, count, step)
+                value = _merge(builder, parts, [first + i * step for i in range(count)])
+                store_at(builder, value, byte_offset(builder, destination, to), size)
 
-            _repeated(builder, vectors, nbytes, block)
+            def forward(at: Any) -> None:
+                block(byte_offset(builder, source, builder.mul(at, I64(step))), at, 0)
+
+            _repeated(builder, builder.sdiv(builder.sub(elements, I64(1)), I64(count)), nbytes, forward)
+            end = byte_offset(builder, source, builder.mul(last, I64(step)))
+            block(byte_offset(builder, end, (1 - step) * size), last, step - 1)
 
         _variants(builder, args[0], FEW, take)
 

@@ -9,7 +9,7 @@ import numpy as np
 from softneuro.codegen.target import Target
 from softneuro.ops.padding import Pad
 from softneuro.problem import Problem
-from softneuro.routines.remap import REMAP, remap
+from softneuro.routines.remap import padding_kernels, remap
 from softneuro.routines.routine import Built, Routine, Schedule, Signature
 from softneuro.routines.strided import reject_unmovable, same_layout_signatures
 
@@ -24,4 +24,4 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
 
 PAD_ROWS_ANY = Routine(
     name="pad.rows.any.both", op=Pad, reject=reject_unmovable, signatures=same_layout_signatures, build=_build,
-    kernels=lambda problem, signature, schedule, target: (REMAP,))
+    kernels=padding_kernels)

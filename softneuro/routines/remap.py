@@ -15,20 +15,27 @@ from softneuro.problem import Problem
 from softneuro.routines.routine import Built, Launch, Schedule, Signature, source, table, target_of
 from softneuro.types import Array, Layout, Shape, TensorType, physical_shape
 
-__all__ = ["REMAP", "enlarging_kernels", "remap"]
+__all__ = ["enlarging_kernels", "padding_kernels", "remap"]
 
-REMAP = KernelSpec.of("remap")
-"""The kernel of `remap` when it may not enlarge."""
+
+def _remap_kernel(x: TensorType) -> KernelSpec:
+    return KernelSpec.of("remap", size=x.dtype.itemsize)
 
 
 def _repeat_kernel(x: TensorType) -> KernelSpec:
     return KernelSpec.of("repeat", size=x.dtype.itemsize)
 
 
+def padding_kernels(problem: Problem, signature: Signature, schedule: Schedule,
+                    target: Target) -> tuple[KernelSpec, ...]:
+    """The kernels of `remap` when it may not enlarge."""
+    return (_remap_kernel(problem.input(0)),)
+
+
 def enlarging_kernels(problem: Problem, signature: Signature, schedule: Schedule,
                       target: Target) -> tuple[KernelSpec, ...]:
     """The kernels of `remap` when it may enlarge."""
-    return REMAP, _repeat_kernel(problem.input(0))
+    return _remap_kernel(problem.input(0)), _repeat_kernel(problem.input(0))
 
 
 def _identical(index: Array, size: int) -> bool:
@@ -87,4 +94,4 @@ def remap(x: TensorType, layout: Layout, indices: Sequence[Array], fill: bytes, 
     borders = np.concatenate([index[:start], index[stop:], [-1]])  # never empty, so that it has an address
     words = (*common, table(1), start, max(0, int(index[start])) * unit, (stop - start) * unit, len(index) - stop, unit,
              pattern_word(fill))
-    return Built(launches=(Launch(REMAP, words),), tables=(rows, np.where(borders < 0, -1, borders * unit)))
+    return Built(launches=(Launch(_remap_kernel(x), words),), tables=(rows, np.where(borders < 0, -1, borders * unit)))

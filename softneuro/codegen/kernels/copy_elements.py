@@ -41,13 +41,10 @@ def make(target: Target, size: int) -> Callable[[int, int, int], None]:
             to += destination + start * destination_step
             if source_step == 0 and destination_step == size:
                 fill(to, count * size, load(from_) * repeat)
+            elif step and count > lanes:
+                take(step, from_, to, count)
             else:
-                taken = 0
-                if step and count > lanes:  # a vector reads past its last element, so it must not be the row's last
-                    vectors = (count - 1) // lanes
-                    taken = vectors * lanes
-                    take(step, from_, to, vectors)
-                for i in range(taken, count):
+                for i in range(count):
                     store(to + i * destination_step, load(from_ + i * source_step))
             first += count
 

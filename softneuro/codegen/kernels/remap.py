@@ -9,21 +9,21 @@ row, negative: fill), 8 units before the middle, 9 source offset and 10 bytes of
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-from numba.extending import register_jitable
 
 from softneuro.codegen.bulk import copy_bytes, element_access, fill_bytes
-from softneuro.codegen.elements import ELEMENT_SIZES
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
 
 __all__ = ["make"]
 
 
-def make(target: Target) -> Callable[[int, int, int], None]:
-    """Threads share the rows. A row that shows the same source as the one before it is copied from there."""
-    copy, fill, place_units = copy_bytes(target), fill_bytes(target), _units(target)
+def make(target: Target, size: int) -> Callable[[int, int, int], None]:
+    """For elements of ``size`` bytes. Threads share the rows.
+
+    A row that shows the same source as the one before it is copied from there.
+    """
+    copy, fill = copy_bytes(target), fill_bytes(target)
+    load, store = element_access(size)
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         source, destination, row_table = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2)
@@ -45,50 +45,19 @@ def make(target: Target) -> Callable[[int, int, int], None]:
                 fill(to, length, word)
             else:
                 from_ = source + image * source_image + offset
-                place_units(unit_bytes, units, before, before + after, middle, from_, to, word)
+                if unit_bytes == size:
+                    for i in range(before + after):
+                        place = load_i64(units, i)
+                        at = to + i * size + (middle if i >= before else 0)
+                        store(at, word if place < 0 else load(from_ + place))
+                else:
+                    for i in range(before + after):
+                        place = load_i64(units, i)
+                        at = to + i * unit_bytes + (middle if i >= before else 0)
+                        if place < 0:
+                            fill(at, unit_bytes, word)
+                        else:
+                            copy(at, from_ + place, unit_bytes)
                 copy(to + before * unit_bytes, from_ + middle_start, middle)
 
     return kernel
-
-
-def _units(target: Target) -> Any:
-    """``place_units(unit_bytes, table, before, count, gap, source, destination, word)``: ``count`` units one after the
-    other, with a gap of bytes after the first ``before``."""
-    copy, fill = copy_bytes(target), fill_bytes(target)
-    one, two, four, eight = map(_elements, ELEMENT_SIZES)
-
-    @register_jitable
-    def place_units(unit_bytes: int, table: int, before: int, count: int, gap: int, source: int, destination: int,
-                    word: int) -> None:
-        if unit_bytes == 4:
-            four(table, before, count, gap, source, destination, word)
-        elif unit_bytes == 1:
-            one(table, before, count, gap, source, destination, word)
-        elif unit_bytes == 2:
-            two(table, before, count, gap, source, destination, word)
-        elif unit_bytes == 8:
-            eight(table, before, count, gap, source, destination, word)
-        else:
-            for i in range(count):
-                offset = load_i64(table, i)
-                to = destination + i * unit_bytes + (gap if i >= before else 0)
-                if offset < 0:
-                    fill(to, unit_bytes, word)
-                else:
-                    copy(to, source + offset, unit_bytes)
-
-    return place_units
-
-
-def _elements(size: int) -> Any:
-    """``place_units`` for units of one element of ``size`` bytes."""
-    load, store = element_access(size)
-
-    @register_jitable
-    def elements(table: int, before: int, count: int, gap: int, source: int, destination: int, word: int) -> None:
-        for i in range(count):
-            offset = load_i64(table, i)
-            to = destination + i * size + (gap if i >= before else 0)
-            store(to, word if offset < 0 else load(source + offset))
-
-    return elements
