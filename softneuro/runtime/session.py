@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
@@ -16,13 +17,14 @@ from softneuro import cpu
 from softneuro.codegen import target as targets
 from softneuro.codegen.target import Target
 from softneuro.errors import InputError
-from softneuro.graph import GraphInput
+from softneuro.graph import Graph, GraphInput
 from softneuro.memory import aligned
 from softneuro.plan.file import load_plan, release
 from softneuro.plan.lower import lower
 from softneuro.plan.plan import Choice, Plan
-from softneuro.plan.program import BufferKind, Stored
+from softneuro.plan.program import BufferKind, Placed, Stored
 from softneuro.problem import Problem
+from softneuro.routines.candidates import routine_named
 from softneuro.routines.routine import Routine, Schedule
 from softneuro.runtime.context import Context
 from softneuro.runtime.link import Linked, link
@@ -178,12 +180,30 @@ class Session:
             found = self._specialisations.get(shapes)
             if found is None:
                 graph = specialise(self.plan.graph, dict(zip(self.plan.graph.inputs, shapes, strict=True)))
+                if not self._packed:
+                    self._pack_together(graph)
                 program = lower(graph, self._choices, self.target, self.threads, self._pack)
                 found = self._specialisations[shapes] = _Specialisation(link(program, self.target))
                 while len(self._specialisations) > _MOST_SPECIALISATIONS:
                     self._specialisations.popitem(last=False)
             self._specialisations.move_to_end(shapes)
             return found
+
+    def _pack_together(self, graph: Graph) -> None:
+        """Pack the weights of all layers, several at once: numpy copies without the interpreter lock."""
+        outline = lower(graph, self._choices, self.target, self.threads, None)
+        layers = {layer.name: layer for layer in graph.layers}
+
+        def pack(placed: Placed) -> None:
+            layer, problem = layers.get(placed.name), placed.problem
+            routine = routine_named(placed.choice.routine, type(problem.op)) if problem is not None else None
+            if layer is None or problem is None or routine is None or not routine.packs:
+                return
+            constants = [graph.constants.get(n) if i in routine.packs else None for i, n in enumerate(layer.inputs)]
+            self._pack(placed.name, problem, routine, placed.choice.schedule, constants)
+
+        with ThreadPoolExecutor(cpu.allowed_cpus()) as pool:
+            list(pool.map(pack, outline.placed))
 
     def _pack(self, name: str, problem: Problem, routine: Routine, schedule: Schedule,
               constants: Sequence[Array | None]) -> tuple[Array, ...]:
