@@ -97,7 +97,9 @@ def _assert_same(found: Mapping[str, Array], expected: Mapping[str, Array]) -> N
 def test_equals_onnxruntime(name: str, tmp_path: Path) -> None:
     path = model_path(name)
     first = MODELS[name][0]
-    softneuro.tune(path, shapes=first, threads=2, time_limit=MEASURING_SECONDS).save(tmp_path / "model.plan")
+    plan = softneuro.tune(path, shapes=first, threads=2, time_limit=MEASURING_SECONDS)
+    assert plan.provenance.optimal, "the selection was not proved optimal"
+    plan.save(tmp_path / "model.plan")
     session = softneuro.Session(tmp_path / "model.plan")
     peer = onnxruntime_session(path, _feeds(name, session, first, 0), 2)
     for seed, shapes in enumerate(MODELS[name]):

@@ -11,7 +11,7 @@ from rich.progress import Progress as Bar
 from softneuro.cli.arguments import add_force, add_threads, seconds, shape, writable
 from softneuro.cli.console import console, milliseconds, progress_bar
 from softneuro.errors import InputError
-from softneuro.plan.plan import Plan
+from softneuro.plan.plan import Plan, Provenance
 from softneuro.tuning.summary import Summary, summarise
 from softneuro.tuning.tune import Progress, tune
 
@@ -66,17 +66,23 @@ class _Reporter:
         self._bar.refresh()
 
 
+def _found(made: Provenance) -> str:
+    """What the search found, and what it gained over the default plan."""
+    proof = "proved optimal" if made.optimal else f"bound {milliseconds(made.lower_bound_ns)}"
+    if made.kept == "default":
+        return f"the default plan: none was faster (selection {proof})"
+    default = "could not be run" if made.default_ns is None or made.measured_ns is None else (
+        f"{milliseconds(made.default_ns)} ({made.default_ns / made.measured_ns:.2f}x)")
+    return f"predicted {milliseconds(made.predicted_ns)} ({proof}), default plan {default}"
+
+
 def _print(plan: Plan, summary: Summary, path: Path) -> None:
     out = console()
     made = plan.provenance
-    proof = "proved optimal" if made.optimal else f"bound {milliseconds(made.lower_bound_ns)}"
     sizes = ", ".join(f"{name}={'x'.join(map(str, sizes))}" for name, sizes in made.shapes.items())
     out.print(f"{path}: {summary.layers} layers, {summary.adapts} adapts, {made.threads} threads, {made.target}, {sizes}")
     if made.measured_ns is not None:
-        found = f"predicted {milliseconds(made.predicted_ns)} ({proof})" if made.predicted_ns else "the default plan was fastest"
-        default = made.default_ns or made.measured_ns
-        gain = f"default plan {milliseconds(default)} ({default / made.measured_ns:.2f}x)"
-        out.print(f"measured {milliseconds(made.measured_ns)}, {found}, {gain}")
+        out.print(f"measured {milliseconds(made.measured_ns)}, {_found(made)}")
     if summary.host:
         out.print(f"{len(summary.host)} layers run on the host's reference:")
         for name, op, ns in summary.host[:10]:

@@ -30,8 +30,9 @@ class Choice:
 class Provenance:
     """What a plan was made from and with, and what was measured then.
 
-    Times are nanoseconds of one inference, None where nothing was measured. optimal says that the selection was
-    proved to be the least sum of measured times; lower_bound is the proved bound.
+    Times are nanoseconds of one inference, None where nothing was measured. kept: which plan won when the whole
+    plans were timed, ``selected`` (or one of its runners-up) or ``default``. optimal: the selection was proved to be
+    the least sum of measured times; lower_bound_ns is the proved bound; predicted_ns the sum for the kept selection.
     """
 
     model_sha256: str = ""
@@ -40,6 +41,7 @@ class Provenance:
     version: str = ""
     threads: int = 1
     shapes: Mapping[str, Shape] = field(default_factory=dict)
+    kept: str = ""
     predicted_ns: float | None = None
     measured_ns: float | None = None
     default_ns: float | None = None

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "tune"]
 
 _RUNNERS_UP = 2
-_WHOLE_PLAN_ROUNDS = 7
+_LEAST_ROUNDS, _MOST_ROUNDS = 7, 200
+_CHECK_SECONDS = 0.7
 
 
 @dataclass(frozen=True)
@@ -151,12 +152,15 @@ class _Tuner:
         selections = select(self.concrete, costs.layer_times(), costs.adapt_ns, 1 + _RUNNERS_UP)
         plans = [self._finished(selection, costs) for selection in selections]
         default = self.default()
-        return self._fastest(plans, None if costs.failed(default.choices) else default)
+        if costs.failed(default.choices):
+            return self._fastest(plans, None)
+        made = replace(plans[0].provenance, kept="default", predicted_ns=None, layer_ns=costs.chosen_ns(default.choices))
+        return self._fastest(plans, replace(default, provenance=made))
 
     def _finished(self, selection: Selection, costs: Costs) -> Plan:
         choices = dict(selection.choices) | costs.adapt_choices()
         provenance = replace(
-            self.provenance, predicted_ns=selection.predicted_ns, optimal=selection.optimal,
+            self.provenance, kept="selected", predicted_ns=selection.predicted_ns, optimal=selection.optimal,
             lower_bound_ns=selection.lower_bound_ns, layer_ns=costs.chosen_ns(choices),
         )
         return Plan(self.graph, choices, provenance)
@@ -169,22 +173,25 @@ class _Tuner:
         for number, plan in enumerate(contenders):
             self.report(Progress("check", number, len(contenders)))
             bindings.append(Session(plan, self.provenance.threads, target=self.target).bind(feeds))
-        for binding in bindings:
-            binding.run()
-        times: list[list[int]] = [[] for _ in bindings]
-        for _ in range(_WHOLE_PLAN_ROUNDS):
-            for binding, samples in zip(bindings, times, strict=True):
-                start = time.perf_counter_ns()
-                binding.run()
-                samples.append(time.perf_counter_ns() - start)
-        medians = [float(np.median(samples)) for samples in times]
+        medians = _medians([binding.run for binding in bindings])
         best = min(range(len(contenders)), key=medians.__getitem__)
         kept = contenders[best]
-        measured = replace(
-            kept.provenance, measured_ns=medians[best], default_ns=medians[-1] if default else None,
-            predicted_ns=kept.provenance.predicted_ns or None,
-        )
+        measured = replace(kept.provenance, measured_ns=medians[best], default_ns=medians[-1] if default else None)
         return replace(kept, provenance=measured)
+
+
+def _medians(functions: Sequence[Callable[[], object]]) -> list[float]:
+    """Median nanoseconds of each function, called in turns, after one call to warm up."""
+    for function in functions:
+        function()
+    times: list[list[int]] = [[] for _ in functions]
+    began = time.monotonic()
+    while len(times[0]) < _LEAST_ROUNDS or (time.monotonic() - began < _CHECK_SECONDS and len(times[0]) < _MOST_ROUNDS):
+        for function, samples in zip(functions, times, strict=True):
+            start = time.perf_counter_ns()
+            function()
+            samples.append(time.perf_counter_ns() - start)
+    return [float(np.median(samples)) for samples in times]
 
 
 def _random_feeds(concrete: Graph) -> dict[str, Array]:
