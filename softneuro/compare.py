@@ -1,9 +1,10 @@
-"""How far two engines' outputs are apart."""
+"""How far two engines' outputs are apart, and how long each takes."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,11 @@ from softneuro.types import Array
 if TYPE_CHECKING:
     from softneuro.runtime.session import Session
 
-__all__ = ["Difference", "differences", "onnxruntime_session", "run_onnxruntime"]
+__all__ = ["Difference", "differences", "onnxruntime_session", "run_onnxruntime", "times_in_turns"]
 
 _TOP = 5
+_TURNS = 7
+_PAUSE_SECONDS = 0.03
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,19 @@ def _top5(a: Array, b: Array) -> bool | None:
 
 
 def onnxruntime_session(model: Path, feeds: Mapping[str, Array], threads: int) -> Any:
-    """An onnxruntime session for the shapes of the feeds; declared input sizes that differ are replaced."""
+    """An onnxruntime session for the shapes of the feeds; declared input sizes that differ are replaced.
+
+    Raises InputError when onnxruntime is not installed or does not take the model.
+    """
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise InputError("comparing with onnxruntime needs the extra: pip install 'softneuro[bench]'")
+    try:
+        return _opened(model, feeds, threads)
+    except Exception as error:  # onnxruntime raises types of its own, none public
+        raise InputError(f"onnxruntime cannot run {str(model)!r}: {error}") from error
+
+
+def _opened(model: Path, feeds: Mapping[str, Array], threads: int) -> Any:
     import onnx
     import onnxruntime
 
@@ -108,14 +123,31 @@ def _fits(declared: list[int | str | None] | None, shape: tuple[int, ...]) -> bo
 
 
 def run_onnxruntime(model: Path | None, feeds: Mapping[str, Array], session: Session) -> dict[str, Array]:
-    """The outputs of onnxruntime. Raises InputError when it is not installed or the model is not given."""
-    if importlib.util.find_spec("onnxruntime") is None:
-        raise InputError("comparing with onnxruntime needs the extra: pip install 'softneuro[bench]'")
+    """The outputs of onnxruntime. Raises InputError when it is not installed, the model is not given, or it cannot run it."""
     if model is None:
         raise InputError("comparing with onnxruntime needs the model: --model model.onnx")
+    peer = onnxruntime_session(model, feeds, session.threads)
+    names = [output.name for output in peer.get_outputs()]
     try:
-        peer = onnxruntime_session(model, feeds, session.threads)
-        names = [output.name for output in peer.get_outputs()]
         return dict(zip(names, peer.run(names, dict(feeds)), strict=True))
-    except Exception as error:  # onnxruntime raises types of its own, none public
+    except Exception as error:  # likewise
         raise InputError(f"onnxruntime cannot run {str(model)!r}: {error}") from error
+
+
+def times_in_turns(engines: Mapping[str, Callable[[Mapping[str, Array]], object]],
+                   samples: Sequence[Mapping[str, Array]]) -> dict[str, float]:
+    """Median nanoseconds that each engine takes for one sample.
+
+    The engines take turns, so that drift of the machine hits all alike; a turn runs every sample once. It begins with a
+    pause, in which the other engine's threads stop spinning, and with a run that does not count.
+    """
+    times: dict[str, list[int]] = {name: [] for name in engines}
+    for _ in range(_TURNS):
+        for name, run in engines.items():
+            time.sleep(_PAUSE_SECONDS)
+            run(samples[0])
+            for feeds in samples:
+                start = time.perf_counter_ns()
+                run(feeds)
+                times[name].append(time.perf_counter_ns() - start)
+    return {name: float(np.median(values)) for name, values in times.items()}

@@ -37,9 +37,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "routines": LEAVES | {"ops", "problem", "codegen"},
     "plan": LEAVES | {"ops", "problem", "graph", "codegen", "routines", "control"},
     "runtime": LEAVES | {"ops", "problem", "graph", "reference", "specialise", "codegen", "routines", "plan"},
-    "tuning": LEAVES | {"ops", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "importer", "passes"},
+    "tuning": LEAVES | {"ops", "control", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "importer", "passes"},
     "compare": LEAVES | {"runtime"},
-    "cli": LEAVES | {"plan", "runtime", "tuning", "compare"},
+    "demo": {"types"},
+    "cli": LEAVES | {"plan", "runtime", "tuning", "compare", "demo"},
     "__init__": LEAVES | {"plan", "runtime", "tuning"},
     "__main__": {"cli"},
 }

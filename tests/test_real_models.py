@@ -95,7 +95,10 @@ def _assert_same(found: Mapping[str, Array], expected: Mapping[str, Array]) -> N
 
 @pytest.mark.parametrize("name", MODELS)
 def test_equals_onnxruntime(name: str, tmp_path: Path) -> None:
-    path = model_path(name)
+    try:
+        path = model_path(name)
+    except FileNotFoundError as absent:  # one model is in no package: whoever has its file tests it
+        pytest.skip(str(absent))
     first = MODELS[name][0]
     plan = softneuro.tune(path, shapes=first, threads=2, time_limit=MEASURING_SECONDS)
     assert plan.provenance.optimal, "the selection was not proved optimal"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-__all__ = ["console", "error_console", "milliseconds", "print_table", "progress_bar"]
+if TYPE_CHECKING:
+    from softneuro.tuning.tune import Progress as Standing
+
+__all__ = ["Reporter", "console", "error_console", "milliseconds", "print_table", "progress_bar"]
 
 _PIPED_WIDTH = 1000
 
@@ -41,6 +46,19 @@ def progress_bar() -> Progress:
         SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=out, auto_refresh=False, transient=True, disable=not out.is_terminal,
     )  # fmt: skip
+
+
+class Reporter:
+    """Draws on a bar where tuning stands: between measurements, never during one."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("import", total=1)
+
+    def __call__(self, standing: Standing) -> None:
+        text = f"{standing.stage} {standing.detail}"
+        self._bar.update(self._task, description=text[:60], completed=standing.done, total=standing.total)
+        self._bar.refresh()
 
 
 def milliseconds(ns: float | None) -> str:

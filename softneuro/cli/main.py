@@ -7,14 +7,14 @@ import sys
 from collections.abc import Sequence
 
 from softneuro._version import __version__
-from softneuro.cli import compare, profile, run, tune
+from softneuro.cli import compare, demo, profile, run, tune
 from softneuro.cli.console import error_console
 from softneuro.errors import CompileError, SoftneuroError
 
 __all__ = ["main"]
 
 _BAD_INPUT, _CANNOT_RUN = 3, 4
-COMMANDS = (tune, run, compare, profile)
+COMMANDS = (demo, tune, run, compare, profile)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from softneuro.cli.arguments import add_input, add_threads, inputs_for, load_inputs, positive
 from softneuro.cli.console import console, milliseconds, print_table
+from softneuro.cli.plan_text import layer_rows
 from softneuro.runtime.session import Session
 
 __all__ = ["EXAMPLE", "add_parser"]
@@ -33,23 +34,16 @@ def add_parser(commands: Any) -> None:
 def _profile(options: argparse.Namespace) -> int:
     session = Session(options.plan, options.threads)
     feeds = inputs_for(session, load_inputs(options.input, session), dict(options.shape), options.seed)
-    times = dict(session.profile(feeds, options.repeat))
-    placed = session.linked({name: array.shape for name, array in feeds.items()}).program.placed
-    total = sum(times.values()) or 1.0
-    rows = sorted(placed, key=lambda p: -times[p.name])[: options.top] if options.top else placed
-    predicted = session.plan.provenance.layer_ns
+    rows = layer_rows(session, feeds, options.repeat)
     table = Table("layer", "output", "routine", "formats", "ms", "predicted", "share", "GFLOP/s")
-    for item in rows:
-        ns = times[item.name]
-        shape = str(item.problem.outputs[0]) if item.problem else "?"
-        rate = f"{2 * item.problem.macs() / ns:.0f}" if item.problem and item.problem.macs() and ns else ""
-        expected = f"{predicted[item.name] / 1e6:.4f}" if item.name in predicted else ""
-        numbers = ",".join(f"{k}{v}" for k, v in item.choice.schedule.items())
-        table.add_row(item.name, shape, f"{item.choice.routine} {numbers}".strip(), str(item.choice.signature),
-                      f"{ns / 1e6:.4f}", expected, f"{100 * ns / total:.1f}%", rate)
-    adapts = sum(ns for name, ns in times.items() if name.startswith("adapt "))
+    for row in sorted(rows, key=lambda row: -row.ns)[: options.top] if options.top else rows:
+        expected = "" if row.predicted_ns is None else f"{row.predicted_ns / 1e6:.4f}"
+        rate = "" if row.gflops is None else f"{row.gflops:.0f}"
+        table.add_row(row.name, row.output, row.routine, row.formats, f"{row.ns / 1e6:.4f}", expected,
+                      f"{100 * row.share:.1f}%", rate)  # fmt: skip
+    adapts = [row for row in rows if row.name.startswith("adapt ")]
     out = console()
     print_table(out, table)
-    share = f"adapts {milliseconds(adapts)} ({100 * adapts / total:.1f}%)"
-    out.print(f"total {milliseconds(total)} over {len(placed)} rows, {share}, {session.threads} threads")
+    share = f"adapts {milliseconds(sum(row.ns for row in adapts))} ({100 * sum(row.share for row in adapts):.1f}%)"
+    out.print(f"total {milliseconds(sum(row.ns for row in rows))} over {len(rows)} rows, {share}, {session.threads} threads")
     return 0

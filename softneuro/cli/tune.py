@@ -6,14 +6,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from rich.progress import Progress as Bar
-
 from softneuro.cli.arguments import add_force, add_threads, seconds, shape, writable
-from softneuro.cli.console import console, milliseconds, progress_bar
+from softneuro.cli.console import Reporter, console, milliseconds, progress_bar
+from softneuro.cli.plan_text import gain
 from softneuro.errors import InputError
-from softneuro.plan.plan import Plan, Provenance
+from softneuro.plan.plan import Plan
 from softneuro.tuning.summary import Summary, summarise
-from softneuro.tuning.tune import Progress, tune
+from softneuro.tuning.tune import tune
 
 __all__ = ["EXAMPLE", "add_parser"]
 
@@ -46,34 +45,11 @@ def _tune(options: argparse.Namespace) -> int:
     with progress_bar() as bar:
         plan = tune(
             options.model, shapes=dict(options.shape), threads=options.threads, dtypes=options.dtypes.split(","),
-            time_limit=options.time_limit, profile=options.profile, progress=_Reporter(bar),
+            time_limit=options.time_limit, profile=options.profile, progress=Reporter(bar),
         )
     plan.save(path)
     _print(plan, summarise(plan), path)
     return 0
-
-
-class _Reporter:
-    """Draws progress between measurements, never during one."""
-
-    def __init__(self, bar: Bar) -> None:
-        self._bar = bar
-        self._task = bar.add_task("import", total=1)
-
-    def __call__(self, progress: Progress) -> None:
-        text = f"{progress.stage} {progress.detail}"
-        self._bar.update(self._task, description=text[:60], completed=progress.done, total=progress.total)
-        self._bar.refresh()
-
-
-def _found(made: Provenance) -> str:
-    """What the search found, and what it gained over the default plan."""
-    proof = "proved optimal" if made.optimal else f"bound {milliseconds(made.lower_bound_ns)}"
-    if made.kept == "default":
-        return f"the default plan: none was faster (selection {proof})"
-    default = "could not be run" if made.default_ns is None or made.measured_ns is None else (
-        f"{milliseconds(made.default_ns)} ({made.default_ns / made.measured_ns:.2f}x)")
-    return f"predicted {milliseconds(made.predicted_ns)} ({proof}), default plan {default}"
 
 
 def _print(plan: Plan, summary: Summary, path: Path) -> None:
@@ -82,7 +58,7 @@ def _print(plan: Plan, summary: Summary, path: Path) -> None:
     sizes = ", ".join(f"{name}={'x'.join(map(str, sizes))}" for name, sizes in made.shapes.items())
     out.print(f"{path}: {summary.layers} layers, {summary.adapts} adapts, {made.threads} threads, {made.target}, {sizes}")
     if made.measured_ns is not None:
-        out.print(f"measured {milliseconds(made.measured_ns)}, {_found(made)}")
+        out.print(gain(made))
     if summary.host:
         out.print(f"{len(summary.host)} layers run on the host's reference:")
         for name, op, ns in summary.host[:10]:

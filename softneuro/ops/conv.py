@@ -12,6 +12,7 @@ import numpy as np
 from softneuro.errors import InputError
 from softneuro.ops.base import Op, Types, Values
 from softneuro.ops.epilogue import NO_EPILOGUE, Epilogue
+from softneuro.ops.linear import finished, need_spatial_ranks
 from softneuro.types import Array, TensorType
 
 __all__ = ["Conv", "windows"]
@@ -46,8 +47,7 @@ class Conv(Op):
         x, w = types[0], types[1]
         assert x is not None and w is not None
         spatial = len(self.strides)
-        if x.rank != spatial + 2 or w.rank != spatial + 2:
-            raise InputError(f"input has shape {x.shape} and weights {w.shape}, needed rank {spatial + 2} for both")
+        need_spatial_ranks(x, w, spatial)
         if x.shape[1] != w.shape[1] * self.groups or w.shape[0] % self.groups:
             raise InputError(f"input has {x.shape[1]} channels, weights {w.shape} expect {w.shape[1]} x {self.groups} groups")
         sizes = []
@@ -72,15 +72,7 @@ class Conv(Op):
             axes = (1, *range(2 + spatial, 2 + 2 * spatial))
             product = np.tensordot(part, w[g * filters : (g + 1) * filters], axes=(axes, tuple(range(1, w.ndim))))
             parts.append(np.moveaxis(product, -1, 1))
-        y = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
-        position = 2
-        if self.bias:
-            bias = inputs[2]
-            assert bias is not None
-            y = y + bias.reshape(1, -1, *(1,) * spatial)
-            position = 3
-        residual = inputs[position] if self.epilogue.residual else None
-        return (self.epilogue.reference(y, residual).astype(x.dtype, copy=False),)
+        return (finished(np.concatenate(parts, axis=1), inputs, self.bias, self.epilogue, spatial),)
 
     def macs(self, types: Types) -> int:
         (y,) = self.infer(types)

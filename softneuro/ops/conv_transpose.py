@@ -12,6 +12,7 @@ import numpy as np
 from softneuro.errors import InputError
 from softneuro.ops.base import Op, Types, Values
 from softneuro.ops.epilogue import NO_EPILOGUE, Epilogue
+from softneuro.ops.linear import finished, need_spatial_ranks
 from softneuro.types import Array, TensorType
 
 __all__ = ["ConvTranspose"]
@@ -39,8 +40,7 @@ class ConvTranspose(Op):
         x, w = types[0], types[1]
         assert x is not None and w is not None
         spatial = len(self.strides)
-        if x.rank != spatial + 2 or w.rank != spatial + 2:
-            raise InputError(f"input has shape {x.shape} and weights {w.shape}, needed rank {spatial + 2} for both")
+        need_spatial_ranks(x, w, spatial)
         if x.shape[1] != w.shape[0] or x.shape[1] % self.groups:
             raise InputError(f"input has {x.shape[1]} channels in {self.groups} groups, weights are for {w.shape[0]}")
         sizes = []
@@ -68,21 +68,13 @@ class ConvTranspose(Op):
             tap: tuple[Any, ...] = (..., *taps)
             weights = w[g * channels : (g + 1) * channels][tap]
             starts = [tap * dilation for tap, dilation in zip(taps, self.dilations, strict=True)]
-            window: tuple[Any, ...] = (..., *(slice(start, start + (size - 1) * stride + 1, stride)
+            window: tuple[Any, ...] = (..., *(slice(start, start + size * stride, stride)
                                               for start, size, stride in zip(starts, sizes, self.strides, strict=True)))
             own = y[:, g * filters : (g + 1) * filters]
             own[window] += np.moveaxis(np.tensordot(part, weights, axes=((1,), (0,))), -1, 1)
         kept: tuple[Any, ...] = (..., *(slice(self.pads[axis], full[axis] - self.pads[axis + spatial])
                                         for axis in range(spatial)))
-        y = y[kept]
-        position = 2
-        if self.bias:
-            bias = inputs[2]
-            assert bias is not None
-            y = y + bias.reshape(1, -1, *(1,) * spatial)
-            position = 3
-        residual = inputs[position] if self.epilogue.residual else None
-        return (self.epilogue.reference(y, residual).astype(x.dtype, copy=False),)
+        return (finished(y[kept], inputs, self.bias, self.epilogue, spatial),)
 
     def macs(self, types: Types) -> int:
         x, w = types[0], types[1]

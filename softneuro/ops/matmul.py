@@ -10,6 +10,7 @@ import numpy as np
 from softneuro.errors import InputError
 from softneuro.ops.base import Op, Types, Values
 from softneuro.ops.epilogue import NO_EPILOGUE, Epilogue
+from softneuro.ops.linear import finished
 from softneuro.types import Array, Shape, TensorType
 
 __all__ = ["MatMul"]
@@ -69,14 +70,7 @@ class MatMul(Op):
         a, b = inputs[0], inputs[1]
         assert a is not None and b is not None
         y = np.asarray(np.matmul(_maybe_transpose(a, self.transpose_a), _maybe_transpose(b, self.transpose_b)))
-        position = 2
-        if self.bias:
-            bias = inputs[2]
-            assert bias is not None
-            y = y + (bias if b.ndim > 1 else bias[0])
-            position = 3
-        residual = inputs[position] if self.epilogue.residual else None
-        return (self.epilogue.reference(y, residual).astype(a.dtype, copy=False),)
+        return (finished(y, inputs, self.bias, self.epilogue),)
 
     def macs(self, types: Types) -> int:
         (y,) = self.infer(types)

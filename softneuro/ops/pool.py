@@ -11,6 +11,7 @@ import numpy as np
 from softneuro.errors import InputError
 from softneuro.ops.base import Op, Types, Values
 from softneuro.ops.conv import windows
+from softneuro.ops.reduce import KINDS
 from softneuro.types import Array, Shape, TensorType
 
 __all__ = ["GlobalPool", "Pool", "tap_counts"]
@@ -100,7 +101,10 @@ def tap_counts(op: Pool, axis: int, size: int) -> Array:
 
 @dataclass(frozen=True)
 class GlobalPool(Op):
-    """Maximum or average over all spatial axes of x (n, c, *spatial), giving (n, c, 1, ...)."""
+    """Maximum or average over all spatial axes of x (n, c, *spatial), giving (n, c, 1, ...).
+
+    Without any element they give the lowest value, or NaN for averages.
+    """
 
     name: ClassVar[str] = "global_pool"
     kind: PoolKind
@@ -115,8 +119,6 @@ class GlobalPool(Op):
     def reference(self, inputs: Values) -> tuple[Array, ...]:
         x = inputs[0]
         assert x is not None
-        axes = tuple(range(2, x.ndim))
-        if self.kind == "max":
-            return (x.max(axis=axes, keepdims=True),)
         with np.errstate(all="ignore"):
-            return (x.mean(axis=axes, keepdims=True).astype(x.dtype, copy=False),)
+            pooled = KINDS["max" if self.kind == "max" else "mean"](x, tuple(range(2, x.ndim)))
+        return (pooled.astype(x.dtype, copy=False),)

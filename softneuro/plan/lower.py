@@ -15,7 +15,7 @@ from softneuro.plan.defaults import default_choice
 from softneuro.plan.plan import Choice, adapt_name
 from softneuro.plan.program import Buffer, BufferKind, HostStep, NativeStep, Placed, Program, Stored, Word
 from softneuro.problem import Problem
-from softneuro.routines.candidates import candidates, routine_named
+from softneuro.routines.candidates import candidates, refusal, routine_named
 from softneuro.routines.routine import Address, Area, Built, Routine, Schedule, Signature
 from softneuro.types import Array, DType, Format, TensorType, to_layout
 
@@ -109,7 +109,7 @@ class _Lowering:
     def _fitted(self, choice: Choice, problem: Problem) -> Choice | None:
         """The choice if it fits the problem, with the default schedule in place of one that was not made for it."""
         routine = routine_named(choice.routine, type(problem.op))
-        if routine is None or routine.reject(problem, self.target) is not None:
+        if routine is None or refusal(routine, problem, self.target) is not None:
             return None
         if choice.signature not in routine.signatures(problem):
             return None

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from softneuro.routines.formats import memory_order
 from softneuro.types import Layout, Shape, TensorType, physical_shape
 
 __all__ = ["Walk", "walk"]
@@ -27,16 +28,11 @@ class Walk:
         return Walk((1,) * missing + self.sizes, tuple((0,) * missing + s for s in self.strides))
 
 
-def _axes(rank: int, layout: Layout) -> list[int]:
-    """Logical axes in memory order."""
-    return [0, *range(2, rank), 1] if layout is Layout.CHL else list(range(rank))
-
-
 def _strides(type_: TensorType, layout: Layout) -> list[int]:
     """Bytes between neighbours along each logical axis of a dense tensor; 0 for axes of size 1."""
     shape = physical_shape(type_.shape, layout)
     strides = [0] * type_.rank
-    for place, axis in enumerate(_axes(type_.rank, layout)):
+    for place, axis in enumerate(memory_order(type_.rank, layout)):
         if shape[place] != 1:
             strides[axis] = type_.dtype.itemsize * math.prod(shape[place + 1 :])
     return strides
@@ -47,7 +43,7 @@ def walk(shape: Shape, layout: Layout, inputs: Sequence[tuple[TensorType, Layout
     aligned = [[0] * (len(shape) - t.rank) + _strides(t, own) for t, own in inputs]
     sizes: list[int] = []
     strides: list[list[int]] = [[] for _ in inputs]
-    for axis in _axes(len(shape), layout):
+    for axis in memory_order(len(shape), layout):
         size = shape[axis]
         if size == 1:
             continue

@@ -7,8 +7,9 @@ from typing import cast
 from softneuro.codegen.target import Target
 from softneuro.ops.movement import BroadcastTo, Tile
 from softneuro.problem import Problem
+from softneuro.routines.formats import same_layout_signatures
 from softneuro.routines.routine import Built, Routine, Schedule, Signature, source, target_of
-from softneuro.routines.strided import Copies, byte_strides, in_order_kernels, reject_unmovable, same_layout_signatures
+from softneuro.routines.strided import Copies, byte_strides, in_order_kernels, reject_unmovable
 
 __all__ = ["BROADCAST_TO_STRIDED_ANY", "TILE_STRIDED_ANY"]
 

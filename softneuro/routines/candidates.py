@@ -6,13 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from softneuro.codegen.target import Target
+from softneuro.ops.adapt import Adapt
 from softneuro.ops.base import Op
 from softneuro.problem import Problem
+from softneuro.routines.formats import row_major_signature
 from softneuro.routines.routine import Built, Routine, Schedule, Signature
 from softneuro.routines.table import ROUTINES
 from softneuro.types import Format
 
-__all__ = ["Candidate", "Rejection", "candidates", "reference_routine", "rejections", "routine_named"]
+__all__ = ["Candidate", "Rejection", "candidates", "empty_routine", "reference_routine", "refusal", "rejections",
+           "routine_named"]
 
 
 @dataclass(frozen=True)
@@ -32,19 +35,34 @@ class Rejection:
     reason: str
 
 
-def _row_major(problem: Problem) -> tuple[Signature, ...]:
-    inputs = tuple(None if t is None else Format.row_major(t) for t in problem.inputs)
-    return (Signature(inputs, tuple(Format.row_major(t) for t in problem.outputs)),)
-
-
 def reference_routine(op: type[Op]) -> Routine:
     """The op's numpy reference as a routine: row-major, on the host, always possible."""
     return Routine(
         name=f"{op.name}.reference",
         op=op,
         reject=lambda problem, target: None,
-        signatures=_row_major,
+        signatures=lambda problem: (row_major_signature(problem),),
         build=lambda problem, signature, schedule, target: Built(host=True),
+    )
+
+
+def _is_empty(problem: Problem) -> bool:
+    """Whether nothing is to be computed, not even another format of a tensor (which costs nothing for an empty one)."""
+    return not any(t.size for t in problem.outputs) and not isinstance(problem.op, Adapt)
+
+
+def _reject_elements(problem: Problem, target: Target) -> str | None:
+    return None if _is_empty(problem) else f"found {', '.join(map(str, problem.outputs))}, needed no elements"
+
+
+def empty_routine(op: type[Op]) -> Routine:
+    """The routine of problems whose outputs have no elements: it reads nothing and launches nothing."""
+    return Routine(
+        name=f"{op.name}.empty",
+        op=op,
+        reject=_reject_elements,
+        signatures=lambda problem: (Signature((None,) * len(problem.inputs), row_major_signature(problem).outputs),),
+        build=lambda problem, signature, schedule, target: Built(),
     )
 
 
@@ -56,7 +74,13 @@ def _accepted(problem: Problem, target: Target, table: Mapping[type[Op], tuple[R
 
 def candidates(problem: Problem, target: Target,
                table: Mapping[type[Op], tuple[Routine, ...]] = ROUTINES) -> tuple[Candidate, ...]:
-    """Every way to compute the problem, in the table's order; the reference alone when there is no other."""
+    """Every way to compute the problem, in the table's order; the reference alone when there is no other.
+
+    Where the outputs are empty, the `empty_routine` is the only one.
+    """
+    if _is_empty(problem):
+        nothing = empty_routine(type(problem.op))
+        return (Candidate(nothing, nothing.signatures(problem)[0], {}),)
     found = tuple(
         Candidate(routine, signature, schedule)
         for routine in _accepted(problem, target, table)
@@ -76,12 +100,18 @@ def rejections(problem: Problem, target: Target,
     return tuple(Rejection(routine, reason) for routine, reason in reasons if reason is not None)
 
 
+def refusal(routine: Routine, problem: Problem, target: Target) -> str | None:
+    """Why a routine cannot compute the problem: no output, which `empty_routine` is for, or the routine's own reason."""
+    if _is_empty(problem) and routine.name != empty_routine(type(problem.op)).name:
+        return f"found {', '.join(map(str, problem.outputs))}, needed at least one element"
+    return routine.reject(problem, target)
+
+
 def _reason(routine: Routine, problem: Problem, target: Target) -> str | None:
-    return routine.reject(problem, target) or routine.unpromising(problem, target)
+    return refusal(routine, problem, target) or routine.unpromising(problem, target)
 
 
 def routine_named(name: str, op: type[Op]) -> Routine | None:
-    """The routine of an op by name (its reference included), or None."""
-    if name == f"{op.name}.reference":
-        return reference_routine(op)
-    return next((routine for routine in ROUTINES.get(op, ()) if routine.name == name), None)
+    """The routine of an op by name (those that every op has included), or None."""
+    known = (*ROUTINES.get(op, ()), empty_routine(op), reference_routine(op))
+    return next((routine for routine in known if routine.name == name), None)

@@ -8,8 +8,9 @@ from softneuro.codegen.target import Target
 from softneuro.ops.axes import normal_axis
 from softneuro.ops.slicing import Concat, Split
 from softneuro.problem import Problem
+from softneuro.routines.formats import same_layout_signatures
 from softneuro.routines.routine import Built, Routine, Schedule, Signature, source, target_of
-from softneuro.routines.strided import Copies, byte_strides, in_order_kernels, reject_unmovable, same_layout_signatures
+from softneuro.routines.strided import Copies, byte_strides, in_order_kernels, reject_unmovable
 
 __all__ = ["CONCAT_STRIDED_ANY", "SPLIT_STRIDED_ANY"]
 

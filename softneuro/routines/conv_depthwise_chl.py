@@ -16,45 +16,36 @@ from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.conv import Conv
 from softneuro.problem import Problem
+from softneuro.routines.formats import F32_CHL
+from softneuro.routines.linear import bias_of, packed_signature, reject_convolution, residual_word, weights_of
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, packed, source, target_of
-from softneuro.types import Array, DType, Format, Layout
+from softneuro.routines.sizes import round_up
+from softneuro.types import Array
 
 __all__ = ["CONV_DEPTHWISE_F32_CHL", "reject_depthwise"]
 
-_CHL = Format(DType.F32, Layout.CHL)
 _LARGEST_KERNEL = 49
 _TILES = ((4, 4), (2, 7), (2, 8), (4, 2), (1, 8), (2, 4), (1, 4), (2, 2), (1, 2), (1, 1))
 _UNITS_PER_THREAD = 4
 
 
-def reject_depthwise(problem: Problem) -> str | None:
-    """What every float32 depthwise routine needs: two axes, a filter a channel, constant weights."""
-    op = cast(Conv, problem.op)
-    x, w = problem.input(0), problem.input(1)
-    if x.dtype is not DType.F32:
-        return f"found {x.dtype} input, needed f32"
+def reject_depthwise(problem: Problem, target: Target) -> str | None:
+    """What every float32 depthwise routine needs: two axes, a filter a channel, a small kernel."""
+    reason = reject_convolution(problem)
+    if reason is not None:
+        return reason
+    op, x, w = cast(Conv, problem.op), problem.input(0), problem.input(1)
     if len(op.strides) != 2:
         return f"found {len(op.strides)} spatial axes, needed 2"
     if op.groups != x.shape[1] or w.shape[0] != x.shape[1]:
         return f"found {op.groups} groups, {w.shape[0]} filters and {x.shape[1]} channels, needed as many of each"
-    if not problem.constant[1] or (op.bias and not problem.constant[2]):
-        return "found weights that are computed at run time, needed constants"
     if math.prod(w.shape[2:]) > _LARGEST_KERNEL:
         return f"found a kernel of {math.prod(w.shape[2:])} taps, needed at most {_LARGEST_KERNEL}"
-    if op.epilogue.residual and problem.inputs[-1] != problem.outputs[0]:
-        return f"found a residual of {problem.inputs[-1]}, needed {problem.outputs[0]}"
     return None
 
 
-def _reject(problem: Problem, target: Target) -> str | None:
-    return reject_depthwise(problem)
-
-
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
-    inputs: list[Format | None] = [_CHL] + [None] * (len(problem.inputs) - 1)
-    if cast(Conv, problem.op).epilogue.residual:
-        inputs[-1] = _CHL
-    return (Signature(tuple(inputs), (_CHL,)),)
+    return (packed_signature(problem, F32_CHL, F32_CHL),)
 
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
@@ -68,16 +59,12 @@ def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
 
 def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence[Array | None]) -> tuple[Array, ...]:
     """Weights and bias as [block][taps + 1][lanes], the last block filled with zeros."""
-    weights = values[1]
-    assert weights is not None
+    weights = weights_of(values)
     channels, taps = weights.shape[0], math.prod(weights.shape[2:])
-    bias = values[2] if cast(Conv, problem.op).bias else None
-    blocks = math.ceil(channels / target.f32_lanes)
-    rows = np.zeros((taps + 1, blocks * target.f32_lanes), np.float32)
+    rows = np.zeros((taps + 1, round_up(channels, target.f32_lanes)), np.float32)
     rows[:taps, :channels] = weights.reshape(channels, taps).T
-    if bias is not None:
-        rows[taps, :channels] = bias
-    return (np.ascontiguousarray(rows.reshape(taps + 1, blocks, -1).transpose(1, 0, 2)),)
+    rows[taps, :channels] = bias_of(problem, values, channels)
+    return (np.ascontiguousarray(rows.reshape(taps + 1, -1, target.f32_lanes).transpose(1, 0, 2)),)
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
@@ -89,14 +76,13 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     tiles = images * math.ceil(out_height / rt) * math.ceil(out_width / ot)
     wanted = problem.threads * _UNITS_PER_THREAD if problem.threads > 1 else 1
     chunks = min(blocks, math.ceil(wanted / max(tiles, 1)))
-    residual = source(len(problem.inputs) - 1) if op.epilogue.residual else 0
     kernel_h, kernel_w = problem.input(1).shape[2:]
     kernel = KernelSpec.of(
         "depthwise_chl", kernel_h=kernel_h, kernel_w=kernel_w, stride_h=op.strides[0], stride_w=op.strides[1],
         dilation_h=op.dilations[0], dilation_w=op.dilations[1], rt=rt, ot=ot,
         masked=channels % target.f32_lanes != 0, epilogue=str(op.epilogue),
     )  # fmt: skip
-    words = (source(0), target_of(0), packed(0), residual, images, channels, height, width, out_height, out_width,
+    words = (source(0), target_of(0), packed(0), residual_word(problem), images, channels, height, width, out_height, out_width,
              op.pads[0], op.pads[1], chunks)
     return Built(launches=(Launch(kernel, words),))
 
@@ -104,7 +90,7 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
 CONV_DEPTHWISE_F32_CHL = Routine(
     name="conv.depthwise.f32.chl",
     op=Conv,
-    reject=_reject,
+    reject=reject_depthwise,
     signatures=_signatures,
     schedules=_schedules,
     pack=_pack,

@@ -18,6 +18,8 @@ from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.conv import Conv
 from softneuro.problem import Problem
+from softneuro.routines.formats import F32_CHF
+from softneuro.routines.linear import bias_of, packed_signature, reject_convolution, residual_word, weights_of
 from softneuro.routines.routine import (
     Built,
     Launch,
@@ -30,25 +32,22 @@ from softneuro.routines.routine import (
     table,
     target_of,
 )
-from softneuro.types import Array, DType, Format, Layout
+from softneuro.routines.sizes import balanced, round_up
+from softneuro.types import Array
 
 __all__ = ["CONV_DIRECT_F32_CHF", "filter_tiles_of", "pixel_tiles"]
 
-_CHF = Format(DType.F32, Layout.CHF)
 _VECTORS = (3, 4, 2, 7, 5, 1)
 _TILES = 4
 
 
 def _reject(problem: Problem, target: Target) -> str | None:
-    op = cast(Conv, problem.op)
-    if problem.input(0).dtype is not DType.F32:
-        return f"found {problem.input(0).dtype} input, needed f32"
-    if len(op.strides) > 2:
-        return f"found {len(op.strides)} spatial axes, needed 1 or 2"
-    if not problem.constant[1] or (op.bias and not problem.constant[2]):
-        return "found weights that are computed at run time, needed constants"
-    if op.epilogue.residual and problem.inputs[-1] != problem.outputs[0]:
-        return f"found a residual of {problem.inputs[-1]}, needed {problem.outputs[0]}"
+    reason = reject_convolution(problem)
+    if reason is not None:
+        return reason
+    axes = problem.input(0).rank - 2
+    if axes > 2:
+        return f"found {axes} spatial axes, needed 1 or 2"
     geometry = _geometry(problem)
     nbytes = (_padded(geometry, max(_VECTORS) * target.f32_lanes) or (0, 0, 4 * geometry.height * geometry.width))[2]
     if nbytes * geometry.channels >= 2**31:
@@ -57,10 +56,7 @@ def _reject(problem: Problem, target: Target) -> str | None:
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
-    inputs: list[Format | None] = [_CHF] + [None] * (len(problem.inputs) - 1)
-    if cast(Conv, problem.op).epilogue.residual:
-        inputs[-1] = _CHF
-    return (Signature(tuple(inputs), (_CHF,)),)
+    return (packed_signature(problem, F32_CHF, F32_CHF),)
 
 
 def pixel_tiles(target: Target, filters: int, columns: int) -> tuple[Schedule, ...]:
@@ -70,10 +66,10 @@ def pixel_tiles(target: Target, filters: int, columns: int) -> tuple[Schedule, .
     """
     vectors = math.ceil(columns / target.f32_lanes)
     found: list[dict[str, int]] = []
-    for nv in sorted(_VECTORS, key=lambda nv: math.ceil(vectors / nv) * nv):
+    for nv in sorted(_VECTORS, key=lambda nv: round_up(vectors, nv)):
         most = (target.registers - nv - 1) // nv
         if most >= 1 and len(found) < _TILES:
-            found.append({"kt": math.ceil(filters / math.ceil(filters / most)), "nv": nv, "weights_first": 0})
+            found.append({"kt": balanced(filters, most), "nv": nv, "weights_first": 0})
     return (*found, {**found[0], "weights_first": 1})
 
 
@@ -128,7 +124,7 @@ def _padded(g: _Geometry, span: int) -> tuple[int, int, int] | None:
         return None
     rows = (g.out_height - 1) * g.stride[0] + (g.kernel[0] - 1) * g.dilation[0] + 1
     reach = (g.kernel[1] - 1) * g.dilation[1] // g.stride[1]
-    pitch = math.ceil(g.out_width / span) * span + reach
+    pitch = round_up(g.out_width, span) + reach
     return rows, pitch, 4 * rows * pitch * g.stride[1]
 
 
@@ -142,15 +138,11 @@ def filter_tiles_of(values: Array, groups: int, kt: int) -> Array:
 
 
 def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence[Array | None]) -> tuple[Array, ...]:
-    op = cast(Conv, problem.op)
-    weights = values[1]
-    assert weights is not None
-    bias = values[2] if op.bias else None
-    if bias is None:
-        bias = np.zeros(weights.shape[0], np.float32)
-    kt = schedule["kt"]
-    return (filter_tiles_of(weights.reshape(weights.shape[0], -1), op.groups, kt),
-            filter_tiles_of(bias.reshape(-1, 1), op.groups, kt))
+    groups, kt = cast(Conv, problem.op).groups, schedule["kt"]
+    weights = weights_of(values)
+    filters = weights.shape[0]
+    bias = bias_of(problem, values, filters)
+    return (filter_tiles_of(weights.reshape(filters, -1), groups, kt), filter_tiles_of(bias.reshape(-1, 1), groups, kt))
 
 
 def _offsets(g: _Geometry, pitch: int, plane: int) -> Array:
@@ -177,9 +169,8 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
         rows, columns, row_bytes = g.out_height, g.out_width, g.stride[0] * g.stride[1] * pitch * 4
         launches.append(Launch(KernelSpec.of("pad_planes", stride=g.stride[1]), (
             source(0), x, g.images * g.groups * g.channels, g.height, g.width, height, g.pads[0], g.pads[1], pitch)))
-    residual = source(len(problem.inputs) - 1) if op.epilogue.residual else 0
     words = (
-        x, target_of(0), packed(0), packed(1), table(0), residual, g.images, g.groups, g.filters,
+        x, target_of(0), packed(0), packed(1), table(0), residual_word(problem), g.images, g.groups, g.filters,
         g.channels * math.prod(g.kernel), rows, columns, g.groups * g.channels * plane, g.channels * plane, row_bytes,
         schedule["weights_first"],
     )  # fmt: skip

@@ -16,7 +16,17 @@ from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.conv import Conv
 from softneuro.problem import Problem
-from softneuro.routines.conv_igemm import panels_of
+from softneuro.routines.formats import F32_CHF, F32_CHL
+from softneuro.routines.linear import (
+    NUMBERS_OF_VECTORS,
+    bias_of,
+    packed_signature,
+    panels_of,
+    register_tiles,
+    reject_convolution,
+    residual_word,
+    weights_of,
+)
 from softneuro.routines.routine import (
     Built,
     Launch,
@@ -29,71 +39,47 @@ from softneuro.routines.routine import (
     table,
     target_of,
 )
-from softneuro.types import Array, DType, Format, Layout
+from softneuro.routines.sizes import round_up
+from softneuro.types import Array
 
 __all__ = ["CONV_FIRST_F32_CHF_CHL"]
 
-_CHF, _CHL = Format(DType.F32, Layout.CHF), Format(DType.F32, Layout.CHL)
 _MOST_CHANNELS = 16
-_WIDTHS = (2, 3, 4, 1)
 _TILES_AT_ONCE = 16
 """Tiles of pixels that share a panel of weights while it is in the first-level cache."""
 
 
 def _reject(problem: Problem, target: Target) -> str | None:
-    op = cast(Conv, problem.op)
-    x = problem.input(0)
-    if x.dtype is not DType.F32:
-        return f"found {x.dtype} input, needed f32"
+    reason = reject_convolution(problem)
+    if reason is not None:
+        return reason
+    op, x = cast(Conv, problem.op), problem.input(0)
     if x.rank > 4 or op.groups != 1 or op.dilations[-1] != 1:
         return (f"found rank {x.rank}, {op.groups} groups and dilations {op.dilations}, "
                 "needed rank 3 or 4, 1 group and no dilation along the last axis")
     if x.shape[1] > _MOST_CHANNELS:
         return f"found {x.shape[1]} channels, needed at most {_MOST_CHANNELS}"
-    if not problem.constant[1] or (op.bias and not problem.constant[2]):
-        return "found weights that are computed at run time, needed constants"
-    if op.epilogue.residual and problem.inputs[-1] != problem.outputs[0]:
-        return f"found a residual of {problem.inputs[-1]}, needed {problem.outputs[0]}"
     return None
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
-    op = cast(Conv, problem.op)
-    inputs: list[Format | None] = [_CHF] + [None] * (len(problem.inputs) - 1)
-    if op.epilogue.residual:
-        inputs[-1] = _CHL
-    return (Signature(tuple(inputs), (_CHL,)),)
+    return (packed_signature(problem, F32_CHF, F32_CHL),)
 
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
-    """Tiles that fit the registers; their pixels divide a row as evenly as can be and their filters waste no vector."""
-    columns = problem.outputs[0].shape[-1]
+    """Tiles whose filters waste no vector; their pixels divide a row as evenly as can be."""
     vectors = math.ceil(problem.outputs[0].shape[1] / target.f32_lanes)
-    found: dict[tuple[int, int], Schedule] = {}
-    least = min(math.ceil(vectors / nv) * nv for nv in _WIDTHS)
-    for nv in _WIDTHS:
-        most = (target.registers - nv - 1) // nv
-        if math.ceil(vectors / nv) * nv > least or most < 1:
-            continue
-        mr = math.ceil(columns / math.ceil(columns / most))
-        found.setdefault((mr, nv), {"mr": mr, "nv": nv})
-    return tuple(found.values())
+    widths = [nv for nv in NUMBERS_OF_VECTORS if round_up(vectors, nv) == vectors]
+    return register_tiles(problem.outputs[0].shape[-1], vectors, target, widths)
 
 
 def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence[Array | None]) -> tuple[Array, ...]:
-    weights = values[1]
-    assert weights is not None
+    """Each kernel row of each channel is a tap, its columns are the depth."""
+    weights, width = weights_of(values), schedule["nv"] * target.f32_lanes
     filters, channels, *kernel = weights.shape
-    taps = channels * math.prod(kernel[:-1])
-    # each kernel row of each channel is a tap, its columns are the depth
-    rows = weights.reshape(filters, taps, kernel[-1]).transpose(0, 2, 1)
-    panels = panels_of(np.ascontiguousarray(rows), 1, schedule["nv"] * target.f32_lanes)
-    bias = np.zeros(panels.shape[1] * panels.shape[-1], np.float32)
-    if cast(Conv, problem.op).bias:
-        given = values[2]
-        assert given is not None
-        bias[: given.size] = given
-    return panels, bias
+    rows = weights.reshape(1, filters, channels * math.prod(kernel[:-1]), kernel[-1])
+    bias = bias_of(problem, values, filters)
+    return panels_of(rows.transpose(0, 2, 3, 1), width), panels_of(bias.reshape(1, -1), width)
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
@@ -111,15 +97,14 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     tiles_across = min(_TILES_AT_ONCE, math.ceil(out_width / mr))
     rows_at_once = min(out_height, max(1, _TILES_AT_ONCE // tiles_across))
     columns = (tiles_across * mr - 1) * column_stride + kernel_columns
-    buffer_row = math.ceil(columns / lanes) * lanes * 4
+    buffer_row = 4 * round_up(columns, lanes)
     channel_rows = (rows_at_once - 1) * row_stride + span
     buffer_bytes = channels * channel_rows * buffer_row
     taps = (np.arange(channels)[:, None] * channel_rows + np.arange(kernel_rows) * dilation).reshape(-1, 1)
     offsets = (taps * buffer_row + np.arange(mr) * column_stride * 4).astype(np.int32)
     words = (
         source(0), target_of(0), packed(0), packed(1), table(0),
-        source(len(problem.inputs) - 1) if op.epilogue.residual else 0,
-        scratch(0), buffer_bytes, problem.threads, images, channels, height, width,
+        residual_word(problem), scratch(0), buffer_bytes, problem.threads, images, channels, height, width,
         channels * kernel_rows, kernel_columns, row_stride, column_stride, above, left, out_height, out_width,
         y.shape[1], math.ceil(y.shape[1] / (nv * lanes)), rows_at_once, tiles_across * mr, buffer_row, channel_rows,
         span,

@@ -15,9 +15,20 @@ import numpy as np
 
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
-from softneuro.memory import aligned_empty
 from softneuro.ops.conv import Conv
 from softneuro.problem import Problem
+from softneuro.routines.formats import F32_CHL
+from softneuro.routines.linear import (
+    NUMBERS_OF_VECTORS,
+    bias_of,
+    packed_signature,
+    panels_of,
+    register_tiles,
+    reject_convolution,
+    reject_large_image,
+    residual_word,
+    weights_of,
+)
 from softneuro.routines.routine import (
     Built,
     Launch,
@@ -29,77 +40,40 @@ from softneuro.routines.routine import (
     table,
     target_of,
 )
-from softneuro.types import Array, DType, Format, Layout, Shape
+from softneuro.routines.sizes import round_up
+from softneuro.types import Array, Shape
 
-__all__ = ["CONV_IGEMM_F32_CHL", "offset_table", "panels_of"]
-
-_CHL = Format(DType.F32, Layout.CHL)
+__all__ = ["CONV_IGEMM_F32_CHL", "offset_table"]
 
 
 def _reject(problem: Problem, target: Target) -> str | None:
-    op = cast(Conv, problem.op)
-    x = problem.input(0)
-    if x.dtype is not DType.F32:
-        return f"found {x.dtype} input, needed f32"
-    if not problem.constant[1] or (op.bias and not problem.constant[2]):
-        return "found weights that are computed at run time, needed constants"
-    if op.epilogue.residual and problem.inputs[-1] != problem.outputs[0]:
-        return f"found a residual of {problem.inputs[-1]}, needed {problem.outputs[0]}"
-    if 4 * math.prod(x.shape[1:]) >= 2**31:
-        return f"found an image of {4 * math.prod(x.shape[1:])} bytes, needed less than 2^31"
-    return None
+    return reject_convolution(problem) or reject_large_image(problem)
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
-    op = cast(Conv, problem.op)
-    inputs: list[Format | None] = [_CHL] + [None] * (len(problem.inputs) - 1)
-    if op.epilogue.residual:
-        inputs[-1] = _CHL
-    return (Signature(tuple(inputs), (_CHL,)),)
+    return (packed_signature(problem, F32_CHL, F32_CHL),)
 
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
-    """Tiles that fit the registers, those that pad the filters least first, then the widest for their number of loads.
-
-    Row counts are balanced so that the last tile is nearly full.
-    """
-    pixels = math.prod(problem.outputs[0].shape[2:])
+    """Tiles that pad the filters least first, then the widest for their number of loads."""
     filters = problem.input(1).shape[0] // cast(Conv, problem.op).groups
     vectors = math.ceil(filters / target.f32_lanes)
-    found: dict[tuple[int, int], Schedule] = {}
-    for nv in sorted((2, 3, 4, 1), key=lambda nv: math.ceil(vectors / nv) * nv):
-        most = (target.registers - nv - 1) // nv
-        if nv > vectors or most < 1:
-            continue
-        mr = math.ceil(pixels / math.ceil(pixels / most))
-        found.setdefault((mr, nv), {"mr": mr, "nv": nv})
-    return tuple(found.values())
+    widths = sorted(NUMBERS_OF_VECTORS, key=lambda nv: round_up(vectors, nv))
+    return register_tiles(math.prod(problem.outputs[0].shape[2:]), vectors, target, widths)
 
 
-def panels_of(weights: Array, groups: int, width: int) -> Array:
-    """Weights (k, c, *kernel) as [group][panel][tap][c][width] float32, the last panel filled with zeros."""
-    filters = weights.shape[0] // groups
-    channels, taps = weights.shape[1], math.prod(weights.shape[2:])
-    panels = math.ceil(filters / width)
-    result = aligned_empty((groups, panels, taps, channels, width))
-    result[:, -1] = 0.0
-    source_view = weights.reshape(groups, filters, channels, taps)
-    for panel in range(panels):
-        part = source_view[:, panel * width : (panel + 1) * width]
-        result[:, panel, :, :, : part.shape[1]] = part.transpose(0, 3, 2, 1)
-    return result
+def _filters_last(weights: Array, groups: int) -> Array:
+    """Weights (groups * k, c, *kernel) as a view (groups, taps, c, k)."""
+    filters, channels = weights.shape[0] // groups, weights.shape[1]
+    return weights.reshape(groups, filters, channels, math.prod(weights.shape[2:])).transpose(0, 3, 2, 1)
 
 
 def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence[Array | None]) -> tuple[Array, ...]:
-    op = cast(Conv, problem.op)
-    width = schedule["nv"] * target.f32_lanes
-    weights = values[1]
-    assert weights is not None
-    bias = values[2] if op.bias else np.zeros(weights.shape[0], np.float32)
-    assert bias is not None
-    bias_panels = panels_of(bias.reshape(-1, 1), op.groups, width)
+    groups, width = cast(Conv, problem.op).groups, schedule["nv"] * target.f32_lanes
+    weights = weights_of(values)
+    bias = bias_of(problem, values, weights.shape[0]).reshape(groups, -1)
     zero = np.zeros(weights.shape[1], np.float32)
-    return panels_of(weights, op.groups, width), bias_panels, zero
+    return panels_of(_filters_last(weights, groups), width), panels_of(bias, width), zero
 
 
 def offset_table(shape: Shape, kernel: Shape, output: Shape, op: Conv, mr: int) -> Array:
@@ -132,9 +106,8 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     mr, nv = schedule["mr"], schedule["nv"]
     filters = w.shape[0] // op.groups
     pixels = math.prod(y.shape[2:])
-    residual = source(len(problem.inputs) - 1) if op.epilogue.residual else 0
     words = (
-        source(0), target_of(0), packed(0), packed(1), table(0), packed(2), residual,
+        source(0), target_of(0), packed(0), packed(1), table(0), packed(2), residual_word(problem),
         pixels, math.prod(w.shape[2:]), w.shape[1], filters,
         math.ceil(filters / (nv * target.f32_lanes)), op.groups, x.shape[0],
         4 * math.prod(x.shape[1:]), 4 * math.prod(y.shape[1:]), 4 * y.shape[1],

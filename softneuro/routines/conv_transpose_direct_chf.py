@@ -17,6 +17,8 @@ from softneuro.codegen.target import Target
 from softneuro.ops.conv_transpose import ConvTranspose
 from softneuro.problem import Problem
 from softneuro.routines.conv_direct_chf import filter_tiles_of, pixel_tiles
+from softneuro.routines.formats import F32_CHF
+from softneuro.routines.linear import bias_of, packed_signature, reject_convolution, reject_large_image, weights_of
 from softneuro.routines.routine import (
     Built,
     Launch,
@@ -29,37 +31,31 @@ from softneuro.routines.routine import (
     table,
     target_of,
 )
-from softneuro.types import Array, DType, Format, Layout
+from softneuro.types import Array
 
 __all__ = ["CONV_TRANSPOSE_DIRECT_F32_CHF"]
 
-_CHF = Format(DType.F32, Layout.CHF)
-
 
 def _reject(problem: Problem, target: Target) -> str | None:
-    op = cast(ConvTranspose, problem.op)
-    x, kernel = problem.input(0), problem.input(1).shape[2:]
-    if x.dtype is not DType.F32:
-        return f"found {x.dtype} input, needed f32"
+    reason = reject_convolution(problem) or reject_large_image(problem)
+    if reason is not None:
+        return reason
+    op, kernel = cast(ConvTranspose, problem.op), problem.input(1).shape[2:]
     if len(kernel) != 2:
         return f"found {len(kernel)} spatial axes, needed 2"
     if op.groups != 1:
         return f"found {op.groups} groups, needed 1"
-    if not problem.constant[1] or (op.bias and not problem.constant[2]):
-        return "found weights that are computed at run time, needed constants"
     if kernel != op.strides or any(dilation != 1 for dilation in op.dilations):
         return f"found windows of {kernel} at strides of {op.strides}, needed them side by side"
     if any(op.pads) or any(op.output_padding):
         return f"found pads {op.pads} and output padding {op.output_padding}, needed none"
     if op.epilogue.residual:
         return "found a residual, needed none"
-    if x.nbytes // x.shape[0] >= 2**31:
-        return f"found an image of {x.nbytes // x.shape[0]} bytes, needed less than 2^31"
     return None
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
-    return (Signature((_CHF, *(None for _ in problem.inputs[1:])), (_CHF,)),)
+    return (packed_signature(problem, F32_CHF, F32_CHF),)
 
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
@@ -67,13 +63,8 @@ def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
 
 
 def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence[Array | None]) -> tuple[Array, ...]:
-    weights = values[1]
-    assert weights is not None
-    bias = values[2] if cast(ConvTranspose, problem.op).bias else None
-    if bias is None:
-        bias = np.zeros(weights.shape[1], np.float32)
-    repeated = np.repeat(bias, math.prod(weights.shape[2:]))
-    kt = schedule["kt"]
+    weights, kt = weights_of(values), schedule["kt"]
+    repeated = np.repeat(bias_of(problem, values, weights.shape[1]), math.prod(weights.shape[2:]))
     return (filter_tiles_of(weights.reshape(weights.shape[0], -1).T, 1, kt),
             filter_tiles_of(repeated.reshape(-1, 1), 1, kt))
 

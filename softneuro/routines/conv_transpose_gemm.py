@@ -15,11 +15,23 @@ from typing import cast
 
 import numpy as np
 
+from softneuro.codegen.conventions import TRANSPOSE_LINE_WORDS
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.conv_transpose import ConvTranspose
 from softneuro.problem import Problem
-from softneuro.routines.conv_igemm import panels_of
+from softneuro.routines.formats import F32_CHL
+from softneuro.routines.linear import (
+    NUMBERS_OF_VECTORS,
+    bias_of,
+    packed_signature,
+    panels_of,
+    register_tiles,
+    reject_convolution,
+    reject_large_image,
+    residual_word,
+    weights_of,
+)
 from softneuro.routines.routine import (
     Built,
     Launch,
@@ -31,49 +43,27 @@ from softneuro.routines.routine import (
     table,
     target_of,
 )
-from softneuro.types import Array, DType, Format, Layout, Shape
+from softneuro.routines.sizes import round_up
+from softneuro.types import Array, Shape
 
 __all__ = ["CONV_TRANSPOSE_GEMM_F32_CHL"]
 
-_CHL = Format(DType.F32, Layout.CHL)
-
 
 def _reject(problem: Problem, target: Target) -> str | None:
-    op = cast(ConvTranspose, problem.op)
-    x, y = problem.input(0), problem.outputs[0]
-    if x.dtype is not DType.F32:
-        return f"found {x.dtype} input, needed f32"
-    if not op.strides:
-        return "found no spatial axes, needed 1 or more"
-    if not problem.constant[1] or (op.bias and not problem.constant[2]):
-        return "found weights that are computed at run time, needed constants"
-    if op.epilogue.residual and problem.inputs[-1] != y:
-        return f"found a residual of {problem.inputs[-1]}, needed {y}"
-    if 4 * math.prod(x.shape[1:]) >= 2**31:
-        return f"found an image of {4 * math.prod(x.shape[1:])} bytes, needed less than 2^31"
-    return None
+    return reject_convolution(problem) or reject_large_image(problem)
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
-    inputs: list[Format | None] = [_CHL] + [None] * (len(problem.inputs) - 1)
-    if cast(ConvTranspose, problem.op).epilogue.residual:
-        inputs[-1] = _CHL
-    return (Signature(tuple(inputs), (_CHL,)),)
+    return (packed_signature(problem, F32_CHL, F32_CHL),)
 
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
-    """Tiles that fit the registers, least idle lanes first; rows are balanced over a line."""
+    """Tiles that pad the filters least first; their rows are pixels of a line."""
     folded = _folded(problem)
     pixels = max(1, math.ceil(folded.output[-1] / folded.op.strides[-1]))
     vectors = math.ceil(folded.filters / target.f32_lanes)
-    found: dict[tuple[int, int], Schedule] = {}
-    for nv in sorted((2, 3, 4, 1), key=lambda nv: math.ceil(vectors / nv) * nv):
-        most = (target.registers - nv - 1) // nv
-        if nv > vectors or most < 1:
-            continue
-        mr = math.ceil(pixels / math.ceil(pixels / most))
-        found.setdefault((mr, nv), {"mr": mr, "nv": nv})
-    return tuple(found.values())
+    widths = sorted(NUMBERS_OF_VECTORS, key=lambda nv: round_up(vectors, nv))
+    return register_tiles(pixels, vectors, target, widths)
 
 
 @dataclass(frozen=True)
@@ -135,19 +125,15 @@ def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence
     folded = _folded(problem)
     op, kernel, groups = folded.op, folded.kernel, folded.op.groups
     width = schedule["nv"] * target.f32_lanes
-    weights = values[1]
-    assert weights is not None
-    bias = values[2] if op.bias else None
-    if bias is None:
-        bias = np.zeros(groups * weights.shape[1], np.float32)
+    weights = weights_of(values)
+    bias = bias_of(problem, values, groups * weights.shape[1])
     if folded.fold > 1:
         weights, bias = np.moveaxis(weights, -1, 1), np.tile(bias, folded.fold)
     taps = [tap for phase in _phases(op, kernel) for tap in itertools.product(*phase.taps)]
     order = [int(np.ravel_multi_index(tap, kernel)) for tap in taps]
     grouped = weights.reshape(groups, weights.shape[0] // groups, folded.filters, -1)[..., order]
     with_zero_tap = np.concatenate([grouped, np.zeros((*grouped.shape[:3], 1), np.float32)], axis=3)
-    like_conv = with_zero_tap.transpose(0, 2, 1, 3).reshape(groups * folded.filters, grouped.shape[1], -1)
-    return (panels_of(like_conv, groups, width), panels_of(bias.reshape(-1, 1), groups, width),
+    return (panels_of(with_zero_tap.transpose(0, 3, 1, 2), width), panels_of(bias.reshape(groups, -1), width),
             np.zeros(grouped.shape[1], np.float32))
 
 
@@ -206,7 +192,7 @@ def _lines(op: ConvTranspose, phases: Sequence[_Phase], shape: Shape, output: Sh
             rows = [q * s + r for q, s, r in zip(outer, op.strides, phase.remainders, strict=False)]
             y_pixel = int(np.ravel_multi_index((*rows, phase.remainders[-1]), sizes))
             lines.append((pixels, count, phase.first, known[valid], x_pixel * shape[0] * 4, y_pixel * output[0] * 4))
-    return np.array(lines, np.int64).reshape(-1, 6), np.concatenate([*blocks, np.zeros(0, np.int32)])
+    return np.array(lines, np.int64).reshape(-1, TRANSPOSE_LINE_WORDS), np.concatenate([*blocks, np.zeros(0, np.int32)])
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
@@ -214,12 +200,9 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     op, output, filters = folded.op, folded.output, folded.filters
     x = problem.input(0)
     mr, nv = schedule["mr"], schedule["nv"]
-    if not math.prod(output):
-        return Built()
     lines, offsets = _lines(op, _phases(op, folded.kernel), x.shape[1:], output, mr)
-    residual = source(len(problem.inputs) - 1) if op.epilogue.residual else 0
     words = (
-        source(0), target_of(0), packed(0), packed(1), table(0), packed(2), residual, table(1), len(lines),
+        source(0), target_of(0), packed(0), packed(1), table(0), packed(2), residual_word(problem), table(1), len(lines),
         math.ceil(math.ceil(output[-1] / op.strides[-1]) / mr), x.shape[1] // op.groups, filters,
         math.ceil(filters / (nv * target.f32_lanes)), op.groups, x.shape[0],
         4 * math.prod(x.shape[1:]), 4 * math.prod(output), 4 * output[0] * op.strides[-1],

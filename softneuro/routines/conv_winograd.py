@@ -13,12 +13,22 @@ from typing import cast
 
 import numpy as np
 
+from softneuro.codegen.conventions import CACHE_LINE, WINOGRAD_UNROLL
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.codegen.winograd_matrices import TAPS, minimal
 from softneuro.memory import aligned_empty
 from softneuro.ops.conv import Conv
 from softneuro.problem import Problem
+from softneuro.routines.formats import F32_CHL
+from softneuro.routines.linear import (
+    bias_of,
+    packed_signature,
+    panels_of,
+    reject_convolution,
+    residual_word,
+    weights_of,
+)
 from softneuro.routines.routine import (
     Built,
     Launch,
@@ -32,48 +42,29 @@ from softneuro.routines.routine import (
     table,
     target_of,
 )
-from softneuro.types import Array, DType, Format, Layout
+from softneuro.routines.sizes import odd_lines, round_up
+from softneuro.types import Array
 
 __all__ = ["CONV_WINOGRAD23_F32_CHL", "CONV_WINOGRAD43_F32_CHL", "tile_table", "transformed_panels"]
 
-_CHL = Format(DType.F32, Layout.CHL)
-_LINE = 64
-_UNROLL = 4
-"""The depth of a panel is padded to a multiple of this, as `softneuro.codegen.winograd_tile` reads it."""
 _BLOCKS = (14, 28, 56)
 """About how many tiles to transform at once: V should stay in a core's cache, and weights be read seldom."""
 
 
 def _reject(problem: Problem, target: Target) -> str | None:
-    op = cast(Conv, problem.op)
-    x, w = problem.input(0), problem.input(1)
-    if x.dtype is not DType.F32:
-        return f"found {x.dtype} input, needed f32"
+    op, w = cast(Conv, problem.op), problem.input(1)
     if w.shape[2:] != (TAPS, TAPS) or op.strides != (1, 1) or op.dilations != (1, 1) or op.groups != 1:
         return (f"found kernel {w.shape[2:]}, strides {op.strides}, dilations {op.dilations} and {op.groups} groups, "
                 f"needed ({TAPS}, {TAPS}), (1, 1), (1, 1) and 1")
-    if not problem.constant[1] or (op.bias and not problem.constant[2]):
-        return "found weights that are computed at run time, needed constants"
-    if op.epilogue.residual and problem.inputs[-1] != problem.outputs[0]:
-        return f"found a residual of {problem.inputs[-1]}, needed {problem.outputs[0]}"
-    return None
+    return reject_convolution(problem)
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
-    op = cast(Conv, problem.op)
-    inputs: list[Format | None] = [_CHL] + [None] * (len(problem.inputs) - 1)
-    if op.epilogue.residual:
-        inputs[-1] = _CHL
-    return (Signature(tuple(inputs), (_CHL,)),)
+    return (packed_signature(problem, F32_CHL, F32_CHL),)
 
 
 def _padded(depth: int) -> int:
-    return math.ceil(depth / _UNROLL) * _UNROLL
-
-
-def _odd_lines(nbytes: int) -> int:
-    """At least ``nbytes``, as an odd number of cache lines: points so far apart do not meet in the same cache sets."""
-    return (math.ceil(nbytes / _LINE) | 1) * _LINE
+    return round_up(depth, WINOGRAD_UNROLL)
 
 
 def transformed_panels(weights: Array, m: int, width: int) -> Array:
@@ -96,15 +87,10 @@ def transformed_panels(weights: Array, m: int, width: int) -> Array:
 
 def _pack(m: int, problem: Problem, schedule: Schedule, target: Target,
           values: Sequence[Array | None]) -> tuple[Array, ...]:
-    weights = values[1]
-    assert weights is not None
-    panels = transformed_panels(weights, m, schedule["nv"] * target.f32_lanes)
-    bias = np.zeros(panels.shape[0] * panels.shape[3], np.float32)
-    if cast(Conv, problem.op).bias:
-        given = values[2]
-        assert given is not None
-        bias[: given.size] = given
-    return panels, bias, np.zeros(weights.shape[1], np.float32)
+    weights, width = weights_of(values), schedule["nv"] * target.f32_lanes
+    bias = bias_of(problem, values, weights.shape[0])
+    zero = np.zeros(weights.shape[1], np.float32)
+    return transformed_panels(weights, m, width), panels_of(bias.reshape(1, -1), width), zero
 
 
 def tile_table(problem: Problem, m: int) -> Array:
@@ -136,7 +122,7 @@ def _schedules(m: int, problem: Problem, target: Target) -> tuple[Schedule, ...]
     that wastes least on filters which do not exist; single vectors are about a tenth slower than wider ones.
     """
     vectors = math.ceil(problem.input(1).shape[0] / target.f32_lanes)
-    nv = min((2, 3, 1), key=lambda wide: math.ceil(vectors / wide) * wide * (1.1 if wide == 1 else 1.0))
+    nv = min((2, 3, 1), key=lambda wide: round_up(vectors, wide) * (1.1 if wide == 1 else 1.0))
     tiles, threads = _tiles(problem, m), problem.threads
     sizes = dict.fromkeys(tiles if tiles <= 2 * size else size for size in _BLOCKS)
     splits = [0, 1] if tiles >= _BLOCKS[0] * threads else [1, 0]
@@ -154,21 +140,20 @@ def _build(m: int, problem: Problem, signature: Signature, schedule: Schedule, t
     tiles = _tiles(problem, m)
     blocks = math.ceil(tiles / schedule["tiles"])
     if not schedule["panels"]:
-        blocks = min(tiles, math.ceil(blocks / threads) * threads)
+        blocks = min(tiles, round_up(blocks, threads))
     most = math.ceil(tiles / blocks)
     v_block = most * 4 * lanes
-    v_point = _odd_lines(vectors * v_block)
+    v_point = odd_lines(vectors * v_block)
     v_bytes = points * v_point * (1 if schedule["panels"] else threads)
-    m_bytes = most * (points * nv * lanes * 4 + _LINE)
+    m_bytes = most * (points * nv * lanes * 4 + CACHE_LINE)
     patch_bytes = 16 * points + max(points, 2 * m * m * nv) * 4 * lanes
-    residual = source(len(problem.inputs) - 1) if op.epilogue.residual else 0
     kernel = KernelSpec.of("winograd", m=m, nv=nv, epilogue=str(op.epilogue))
 
     def launch(phases: int, first: int, last: int) -> Launch:
         words: tuple[Word, ...] = (
-            source(0), target_of(0), packed(0), packed(1), packed(2), residual, table(0), phases, threads,
+            source(0), target_of(0), packed(0), packed(1), packed(2), residual_word(problem), table(0), phases, threads,
             first, last, blocks, tiles, x.shape[2], x.shape[3], y.shape[3], depth, filters, panels,
-            (_padded(depth) - (vectors - 1) * lanes) // _UNROLL, v_block, v_point,
+            (_padded(depth) - (vectors - 1) * lanes) // WINOGRAD_UNROLL, v_block, v_point,
             scratch(0), scratch(v_bytes), scratch(v_bytes + m_bytes * threads), m_bytes, patch_bytes,
         )  # fmt: skip
         return Launch(kernel, words)
@@ -191,6 +176,7 @@ def _routine(m: int, tolerance: float) -> Routine:
         build=functools.partial(_build, m),
         packs=(1, 2),
         tolerance=tolerance,
+        approximate=m > 2,
     )
 
 

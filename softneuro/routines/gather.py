@@ -10,8 +10,9 @@ from softneuro.codegen.target import Target
 from softneuro.ops.axes import normal_axis
 from softneuro.ops.gather import Gather
 from softneuro.problem import Problem
+from softneuro.routines.formats import row_major_signature
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, source, target_of
-from softneuro.routines.strided import reject_unmovable, row_major_signature
+from softneuro.routines.strided import reject_unmovable
 from softneuro.types import DType
 
 __all__ = ["GATHER_ROWS_ANY"]

@@ -9,22 +9,19 @@ from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.pool import GlobalPool
 from softneuro.problem import Problem
+from softneuro.routines.formats import F32_CHL, reject_unless_f32, row_major_signature
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, source, target_of
-from softneuro.types import DType, Format, Layout
 
 __all__ = ["GLOBAL_POOL_MEAN_F32_CHF", "GLOBAL_POOL_MEAN_F32_CHL"]
 
-_CHL = Format(DType.F32, Layout.CHL)
 _MOST_VECTORS = 4
 
 
 def _reject(problem: Problem, target: Target) -> str | None:
     x = problem.input(0)
-    if x.dtype is not DType.F32:
-        return f"found {x.dtype} input, needed f32"
     if math.prod(x.shape[2:]) == 0:
         return f"found an input of shape {x.shape}, needed at least one pixel"
-    return None
+    return reject_unless_f32(problem)
 
 
 def _reject_chl(problem: Problem, target: Target) -> str | None:
@@ -33,8 +30,7 @@ def _reject_chl(problem: Problem, target: Target) -> str | None:
 
 
 def _signatures_chf(problem: Problem) -> tuple[Signature, ...]:
-    row_major = Format.row_major(problem.input(0))
-    return (Signature((row_major,), (row_major,)),)
+    return (row_major_signature(problem),)
 
 
 def _schedules_chl(problem: Problem, target: Target) -> tuple[Schedule, ...]:
@@ -62,7 +58,7 @@ GLOBAL_POOL_MEAN_F32_CHL = Routine(
     name="global_pool.mean.f32.chl",
     op=GlobalPool,
     reject=_reject_chl,
-    signatures=lambda problem: (Signature((_CHL,), (_CHL,)),),
+    signatures=lambda problem: (Signature((F32_CHL,), (F32_CHL,)),),
     schedules=_schedules_chl,
     build=_build_chl,
     tolerance=8.0,

@@ -10,8 +10,9 @@ from softneuro.codegen.target import Target
 from softneuro.ops.axes import normal_axis
 from softneuro.ops.norm import LayerNorm
 from softneuro.problem import Problem
+from softneuro.routines.formats import reject_unless_f32, row_major_signature
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, source, target_of
-from softneuro.types import DType, Format, Shape
+from softneuro.types import Shape
 
 __all__ = ["LAYER_NORM_ROWS_F32_CHF"]
 
@@ -25,20 +26,17 @@ def _lines(problem: Problem) -> Shape:
 def _reject(problem: Problem, target: Target) -> str | None:
     x = problem.input(0)
     line = _lines(problem)
-    if x.dtype is not DType.F32:
-        return f"found {x.dtype} input, needed f32"
     if x.size == 0:
         return f"found an input of shape {x.shape}, needed at least one element"
     for index, name in enumerate(("scale", "bias")[: len(problem.inputs) - 1], 1):
         shape = problem.input(index).shape
         if math.prod(shape) != math.prod(line) or (*(1,) * len(line), *shape)[-len(line) :] != line:
             return f"found {name} of shape {shape}, needed {line}"
-    return None
+    return reject_unless_f32(problem)
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
-    inputs = tuple(Format.row_major(problem.input(i)) for i in range(len(problem.inputs)))
-    return (Signature(inputs, (Format.row_major(problem.outputs[0]),)),)
+    return (row_major_signature(problem),)
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from typing import cast
 
+from softneuro.codegen.conventions import CACHE_LINE
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.matmul import MatMul
 from softneuro.problem import Problem
+from softneuro.routines.formats import row_major_signature
+from softneuro.routines.linear import residual_word
 from softneuro.routines.matmul_rows import rows_of, with_copies
 from softneuro.routines.matmul_shapes import (
     batch_table,
-    format_of,
     product_of,
     refusal,
-    residual_word,
     row_offsets,
     tile_schedules,
 )
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, scratch, source, table, target_of
-from softneuro.types import Format
+from softneuro.routines.sizes import round_up
 
 __all__ = ["MATMUL_BATCHED_F32_CHF"]
-
-_LINE = 64
 
 
 def _reject(problem: Problem, target: Target) -> str | None:
@@ -31,13 +30,12 @@ def _reject(problem: Problem, target: Target) -> str | None:
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
-    inputs = tuple(format_of(problem, i) for i in range(len(problem.inputs)))
-    return (Signature(inputs, (Format.row_major(problem.outputs[0]),)),)
+    return (row_major_signature(problem),)
 
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
     product = product_of(problem)
-    return with_copies(problem, product, tile_schedules(product.m, product.n, target))
+    return with_copies(problem, product, tile_schedules(product, target))
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
@@ -45,8 +43,7 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     product = product_of(problem)
     mr, nv = schedule["mr"], schedule["nv"]
     rows = rows_of(problem, product, bool(schedule["copy"]))
-    slot = 4 * (product.k + 1) * nv * target.f32_lanes
-    slot = (slot + _LINE - 1) // _LINE * _LINE
+    slot = round_up(4 * (product.k + 1) * nv * target.f32_lanes, CACHE_LINE)
     words = (
         rows.word, target_of(0), source(1), source(2) if op.bias else 0, table(0), table(1), residual_word(problem),
         product.batches, product.m, product.k, product.n, rows.row_bytes, scratch(rows.scratch), problem.threads, slot,

@@ -8,6 +8,7 @@ from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.matmul import MatMul
 from softneuro.problem import Problem
+from softneuro.routines.linear import residual_word
 from softneuro.routines.matmul_rows import rows_of, with_copies
 from softneuro.routines.matmul_shapes import (
     batch_table,
@@ -16,7 +17,6 @@ from softneuro.routines.matmul_shapes import (
     packed_panels,
     panel_bytes,
     product_of,
-    residual_word,
     row_offsets,
     tile_schedules,
 )
@@ -48,7 +48,7 @@ def packed_product(problem: Problem, mr: int, nv: int, copy: bool, target: Targe
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
     product = product_of(problem)
-    return with_copies(problem, product, tile_schedules(product.m, product.n, target))
+    return with_copies(problem, product, tile_schedules(product, target))
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -12,10 +11,10 @@ from softneuro.ops.matmul import MatMul
 from softneuro.problem import Problem
 from softneuro.routines.matmul_shapes import Product
 from softneuro.routines.routine import Address, Launch, Schedule, scratch, source
+from softneuro.routines.sizes import odd_lines
 
 __all__ = ["Rows", "rows_of", "with_copies"]
 
-_LINE = 64
 _AWKWARD = 1024
 """Rows a multiple of this many bytes apart fall into few sets of the first-level cache."""
 
@@ -39,7 +38,7 @@ def rows_of(problem: Problem, product: Product, copy: bool) -> Rows:
     """a's rows in place, or with ``copy`` in scratch, an odd number of cache lines apart and untransposed."""
     if not copy:
         return Rows((), source(0), 4 * product.k, 4 * product.k * product.m, 0)
-    row_bytes = (math.ceil(4 * product.k / _LINE) | 1) * _LINE
+    row_bytes = odd_lines(4 * product.k)
     words = (source(0), scratch(), product.a_count, product.m, product.k, row_bytes)
     launch = Launch(KernelSpec.of("matmul_rows", transpose=_transposed(problem)), words)
     matrix_bytes = row_bytes * product.m

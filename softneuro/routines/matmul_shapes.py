@@ -12,11 +12,24 @@ import numpy as np
 from softneuro.codegen.target import Target
 from softneuro.ops.matmul import MatMul
 from softneuro.problem import Problem
-from softneuro.routines.routine import Address, Schedule, Signature, source
-from softneuro.types import Array, DType, Format, Shape
+from softneuro.routines.linear import (
+    bias_of,
+    has_constant_weights,
+    packed_signature,
+    panels_of,
+    register_tiles,
+    reject_operands,
+    weights_of,
+)
+from softneuro.routines.routine import Schedule, Signature
+from softneuro.routines.sizes import round_up
+from softneuro.types import Array, Format, Shape
 
 __all__ = ["Product", "batch_table", "constant_refusal", "constant_signatures", "format_of", "packed_panels",
-           "panel_bytes", "product_of", "refusal", "residual_word", "row_offsets", "tile_schedules"]
+           "panel_bytes", "product_of", "refusal", "row_offsets", "tile_schedules"]
+
+_MOST_TILE_ROWS = 32
+"""No register tile has more rows, whose offsets are int32."""
 
 
 @dataclass(frozen=True)
@@ -68,20 +81,21 @@ def product_of(problem: Problem) -> Product:
 
 def refusal(problem: Problem) -> str | None:
     """Why no matmul routine in float32 computes this, or None."""
-    op = cast(MatMul, problem.op)
-    a, b, y = problem.input(0), problem.input(1), problem.outputs[0]
-    if a.dtype is not DType.F32:
-        return f"found {a.dtype} input, needed f32"
-    if 0 in (a.size, b.size):
-        return f"found operands of shapes {a.shape} and {b.shape}, needed at least one element"
-    if op.epilogue.residual and problem.input(len(problem.inputs) - 1).size != y.size:
+    reason = reject_operands(problem)
+    if reason is not None:
+        return reason
+    y, product = problem.outputs[0], product_of(problem)
+    if cast(MatMul, problem.op).epilogue.residual and problem.input(len(problem.inputs) - 1).size != y.size:
         return f"found a residual of {problem.inputs[-1]}, needed the {y.size} elements of {y}"
+    tile_bytes = 4 * product.k * min(product.m, _MOST_TILE_ROWS)
+    if tile_bytes >= 2**30:
+        return f"found {tile_bytes} bytes of rows in a tile, needed less than 2^30"
     return None
 
 
 def constant_refusal(problem: Problem, target: Target) -> str | None:
     """Why no float32 routine that packs b (and bias) before the run computes this, or None."""
-    if not problem.constant[1] or (cast(MatMul, problem.op).bias and not problem.constant[2]):
+    if not has_constant_weights(problem):
         return "found a right side or bias that is computed at run time, needed constants"
     return refusal(problem)
 
@@ -93,38 +107,18 @@ def format_of(problem: Problem, index: int) -> Format:
 
 def constant_signatures(problem: Problem) -> tuple[Signature, ...]:
     """Row-major in and out, with b and bias taken by the packing."""
-    inputs: list[Format | None] = [format_of(problem, 0)] + [None] * (len(problem.inputs) - 1)
-    if cast(MatMul, problem.op).epilogue.residual:
-        inputs[-1] = format_of(problem, len(inputs) - 1)
-    return (Signature(tuple(inputs), (Format.row_major(problem.outputs[0]),)),)
+    residual = format_of(problem, len(problem.inputs) - 1)
+    return (packed_signature(problem, format_of(problem, 0), Format.row_major(problem.outputs[0]), residual),)
 
 
-def residual_word(problem: Problem) -> Address | int:
-    """The address of the residual, or 0 without one."""
-    return source(len(problem.inputs) - 1) if cast(MatMul, problem.op).epilogue.residual else 0
-
-
-def balanced(total: int, most: int) -> int:
-    """The least tile size that needs no more tiles than size ``most`` does: the last tile is nearly full."""
-    return math.ceil(total / math.ceil(total / most))
-
-
-def tile_schedules(m: int, n: int, target: Target) -> tuple[Schedule, ...]:
+def tile_schedules(product: Product, target: Target) -> tuple[Schedule, ...]:
     """Register tiles of mr rows by nv vectors, the best first guess first."""
-    vectors = math.ceil(n / target.f32_lanes)
-    found: dict[tuple[int, int], Schedule] = {}
-    for nv in (2, 3, 4, 1):
-        most = (target.registers - nv - 1) // nv
-        if nv <= vectors and most >= 1:
-            mr = balanced(m, most)
-            found.setdefault((mr, nv), {"mr": mr, "nv": nv})
-    return tuple(found.values())
+    return register_tiles(product.m, math.ceil(product.n / target.f32_lanes), target)
 
 
 def matrices_of(problem: Problem, values: Sequence[Array | None]) -> Array:
     """The constant b as (count, k, n), a view."""
-    b = values[1]
-    assert b is not None
+    b = weights_of(values)
     if b.ndim == 1:
         return b.reshape(1, -1, 1)
     matrices = b.reshape(-1, *b.shape[-2:])
@@ -136,25 +130,13 @@ def packed_panels(problem: Problem, schedule: Schedule, target: Target,
     """b and bias (zeros without one) in panels of the schedule's ``nv`` vectors: a routine's ``pack``."""
     width = schedule["nv"] * target.f32_lanes
     b = matrices_of(problem, values)
-    bias = values[2] if cast(MatMul, problem.op).bias else np.zeros(b.shape[2], np.float32)
-    assert bias is not None
-    return panels_of(b, width), panels_of(bias.reshape(1, 1, -1), width)
+    bias = bias_of(problem, values, b.shape[2])
+    return panels_of(b, width), panels_of(bias.reshape(1, -1), width)
 
 
 def panel_bytes(product: Product, width: int) -> int:
     """Bytes of one packed matrix of b."""
-    return math.ceil(product.n / width) * width * product.k * 4
-
-
-def panels_of(b: Array, width: int) -> Array:
-    """Matrices (count, k, n) as [count][panel][k][width] float32, the last panel filled with zeros."""
-    count, k, n = b.shape
-    panels = math.ceil(n / width)
-    result = np.zeros((count, panels, k, width), np.float32)
-    for panel in range(panels):
-        part = b[:, :, panel * width : (panel + 1) * width]
-        result[:, panel, :, : part.shape[2]] = part
-    return result
+    return round_up(product.n, width) * product.k * 4
 
 
 def row_offsets(m: int, mr: int, row_bytes: int) -> Array:

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 from typing import cast
 
+from softneuro.codegen.conventions import CACHE_LINE
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.matmul import MatMul
 from softneuro.problem import Problem
+from softneuro.routines.linear import residual_word
 from softneuro.routines.matmul_packed import packed_kernel, packed_product
-from softneuro.routines.matmul_shapes import (
-    constant_refusal,
-    constant_signatures,
-    packed_panels,
-    product_of,
-    residual_word,
-)
+from softneuro.routines.matmul_shapes import constant_refusal, constant_signatures, packed_panels, product_of
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, packed, source, target_of
 
 __all__ = ["MATMUL_VECTOR_F32_PLAIN"]
 
 _MOST_ROWS = 8
 _MOST_TILE_ROWS = 14
-_LINE = 64
 _VARIANTS = ((2, 2, 32), (2, 4, 4), (1, 4, 4), (4, 1, 32), (4, 2, 16), (1, 2, 8), (1, 1, 16))
 """(vectors of a panel, panels read at once, cache lines prefetched ahead) that came out fast on some size."""
 
@@ -65,7 +60,7 @@ def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
 def _own_kernel(problem: Problem, schedule: Schedule) -> KernelSpec:
     mr, nv, streams, lines = (schedule[key] for key in ("mr", "nv", "streams", "lines"))
     epilogue = str(cast(MatMul, problem.op).epilogue)
-    return KernelSpec.of("matmul_vector", mr=mr, nv=nv, streams=streams, ahead=_LINE * lines, epilogue=epilogue)
+    return KernelSpec.of("matmul_vector", mr=mr, nv=nv, streams=streams, ahead=CACHE_LINE * lines, epilogue=epilogue)
 
 
 def _tile_rows(schedule: Schedule, target: Target) -> int:

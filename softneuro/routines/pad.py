@@ -9,9 +9,10 @@ import numpy as np
 from softneuro.codegen.target import Target
 from softneuro.ops.padding import Pad
 from softneuro.problem import Problem
+from softneuro.routines.formats import same_layout_signatures
 from softneuro.routines.remap import padding_kernels, remap
 from softneuro.routines.routine import Built, Routine, Schedule, Signature
-from softneuro.routines.strided import reject_unmovable, same_layout_signatures
+from softneuro.routines.strided import reject_unmovable
 
 __all__ = ["PAD_ROWS_ANY"]
 

@@ -9,10 +9,12 @@ from typing import cast
 
 import numpy as np
 
+from softneuro.codegen.conventions import POOL_ROWS
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.pool import Pool, tap_counts
 from softneuro.problem import Problem
+from softneuro.routines.formats import F32_CHF, F32_CHL, reject_unless_f32
 from softneuro.routines.routine import (
     Address,
     Built,
@@ -26,24 +28,20 @@ from softneuro.routines.routine import (
     table,
     target_of,
 )
-from softneuro.types import Array, DType, Format, Layout
+from softneuro.routines.sizes import round_up
+from softneuro.types import Array
 
 __all__ = ["POOL_WINDOW_F32_CHF", "POOL_WINDOW_F32_CHL", "Axis", "pool_axes", "reject_pool"]
 
-_CHL = Format(DType.F32, Layout.CHL)
-_CHF = Format(DType.F32, Layout.CHF)
-_CHF_ROWS = 4  # padded rows in flight for each thread, as in kernels/pool_chf.py
 _AXES = 3
 
 
 def reject_pool(problem: Problem, target: Target) -> str | None:
     """Why neither layout can compute the problem."""
     x = problem.input(0)
-    if x.dtype is not DType.F32:
-        return f"found {x.dtype} input, needed f32"
     if not 3 <= x.rank <= 2 + _AXES:
         return f"found an input of rank {x.rank}, needed 3 to {2 + _AXES}"
-    return None
+    return reject_unless_f32(problem)
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ POOL_WINDOW_F32_CHL = Routine(
     name="pool.window.f32.chl",
     op=Pool,
     reject=reject_pool,
-    signatures=lambda problem: (Signature((_CHL,), (_CHL,)),),
+    signatures=lambda problem: (Signature((F32_CHL,), (F32_CHL,)),),
     schedules=_schedules,
     build=_build_chl,
 )
@@ -137,12 +135,10 @@ def _build_chf(problem: Problem, signature: Signature, schedule: Schedule, targe
     x, lanes = problem.input(0), target.f32_lanes
     d, h, w = pool_axes(problem)
 
-    def whole(count: int) -> int:
-        return math.ceil(count / lanes) * lanes
-
-    row_floats = whole(max(w.pad + whole(w.size), whole(w.outputs) * w.stride + (w.kernel - 1) * w.dilation))
+    across = round_up(w.outputs, lanes)
+    row_floats = round_up(max(w.pad + round_up(w.size, lanes), across * w.stride + (w.kernel - 1) * w.dilation), lanes)
     with np.errstate(divide="ignore"):
-        factors = np.ones(whole(w.outputs), np.float32)
+        factors = np.ones(across, np.float32)
         factors[: w.outputs] = np.float32(1) / w.windows[:, 2].astype(np.float32)
     steps = (4 * w.size * h.size, 4 * w.size)
     words = (
@@ -152,7 +148,7 @@ def _build_chf(problem: Problem, signature: Signature, schedule: Schedule, targe
     )  # fmt: skip
     kind = cast(Pool, problem.op).kind
     kernel = KernelSpec.of("pool_chf", kind=kind, stride=w.stride, kernel_h=h.kernel, kernel_w=w.kernel)
-    rows = _CHF_ROWS * problem.threads
+    rows = POOL_ROWS * problem.threads
     return Built((Launch(kernel, words),), (d.windows, h.windows, factors), 4 * row_floats * rows)
 
 
@@ -160,6 +156,6 @@ POOL_WINDOW_F32_CHF = Routine(
     name="pool.window.f32.chf",
     op=Pool,
     reject=reject_pool,
-    signatures=lambda problem: (Signature((_CHF,), (_CHF,)),),
+    signatures=lambda problem: (Signature((F32_CHF,), (F32_CHF,)),),
     build=_build_chf,
 )

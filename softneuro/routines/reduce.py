@@ -17,8 +17,9 @@ from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.reduce import Reduce
 from softneuro.problem import Problem
+from softneuro.routines.formats import F32_CHL, memory_order, reject_unless_f32
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, source, table, target_of
-from softneuro.types import Array, DType, Format, Layout, physical_shape
+from softneuro.types import Array, DType, Format, Layout
 
 __all__ = ["REDUCE_ROWS_F32_CHF"]
 
@@ -37,18 +38,11 @@ class _Axis:
 def _reject(problem: Problem, target: Target) -> str | None:
     op = cast(Reduce, problem.op)
     x = problem.input(0)
-    if x.dtype is not DType.F32:
-        return f"found {x.dtype} input, needed f32"
     if op.kind not in _KINDS:
         return f"found the reduction {op.kind}, needed one of {', '.join(_KINDS)}"
     if op.reduced(x.rank) is None or x.size == 0:
         return f"found nothing to reduce in shape {x.shape}, needed an axis and an element"
-    return None
-
-
-def _order(rank: int, layout: Layout) -> tuple[int, ...]:
-    """The axes in the order of memory."""
-    return physical_shape(tuple(range(rank)), layout)
+    return reject_unless_f32(problem)
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
@@ -61,10 +55,10 @@ def _signatures(problem: Problem) -> tuple[Signature, ...]:
     axes = op.reduced(x.rank)
     assert axes is not None
     kept = [axis for axis in range(x.rank) if op.keepdims or axis not in axes]
-    in_memory = [axis for axis in _order(x.rank, Layout.CHL) if axis in kept]
+    in_memory = [axis for axis in memory_order(x.rank, Layout.CHL) if axis in kept]
     layouts = [Format.row_major(y).layout] + [Layout.CHL] * (y.rank >= 3)
-    found = [layout for layout in layouts if [kept[axis] for axis in _order(y.rank, layout)] == in_memory]
-    last = [Signature((Format(DType.F32, Layout.CHL),), (Format(DType.F32, layout),)) for layout in found[:1]]
+    found = [layout for layout in layouts if [kept[axis] for axis in memory_order(y.rank, layout)] == in_memory]
+    last = [Signature((F32_CHL,), (Format(DType.F32, layout),)) for layout in found[:1]]
     return (row_major, *last)
 
 
@@ -98,7 +92,7 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     x = problem.input(0)
     reduced = op.reduced(x.rank)
     assert reduced is not None and signature.inputs[0] is not None
-    order = _order(x.rank, signature.inputs[0].layout)
+    order = memory_order(x.rank, signature.inputs[0].layout)
     axes = _merged([x.shape[axis] for axis in order], [axis in reduced for axis in order])
     run = axes.pop() if axes else _Axis(1, 4, True)
     lines, outer_stride, outer = _places([axis for axis in axes if not axis.reduced])

@@ -12,6 +12,7 @@ from softneuro.codegen.elements import FEW, pattern_word
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.problem import Problem
+from softneuro.routines.formats import memory_order
 from softneuro.routines.routine import Built, Launch, Schedule, Signature, source, table, target_of
 from softneuro.types import Array, Layout, Shape, TensorType, physical_shape
 
@@ -74,8 +75,7 @@ def remap(x: TensorType, layout: Layout, indices: Sequence[Array], fill: bytes, 
     Axes before the first that changes are images, the last that changes makes rows, what follows it a unit.
     """
     shape = physical_shape(x.shape, layout)
-    order = (0, *range(2, x.rank), 1) if layout is Layout.CHL else tuple(range(x.rank))
-    maps = [np.asarray(indices[axis], np.int64) for axis in order]
+    maps = [np.asarray(indices[axis], np.int64) for axis in memory_order(x.rank, layout)]
     if math.prod(len(index) for index in maps) == 0:
         return Built()
     changed = [i for i in range(x.rank) if not _identical(maps[i], shape[i])]

@@ -10,13 +10,12 @@ from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.resize import AxisTaps, Resize
 from softneuro.problem import Problem
+from softneuro.routines.formats import F32_CHL
 from softneuro.routines.resize_separable import reject_resampling, tap_tables
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, source, table, target_of
-from softneuro.types import DType, Format, Layout
 
 __all__ = ["RESIZE_BILINEAR_F32_CHL"]
 
-_CHL = Format(DType.F32, Layout.CHL)
 _BILINEAR = KernelSpec.of("bilinear")
 
 
@@ -33,7 +32,7 @@ def _reject(problem: Problem, target: Target) -> str | None:
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
-    return (Signature((_CHL,), (_CHL,)),)
+    return (Signature((F32_CHL,), (F32_CHL,)),)
 
 
 def _in_pairs(taps: AxisTaps) -> AxisTaps:

@@ -11,6 +11,7 @@ from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.resize import AxisTaps, Resize
 from softneuro.problem import Problem
+from softneuro.routines.formats import memory_order, reject_unless_f32, same_layout_signatures
 from softneuro.routines.routine import (
     Built,
     Launch,
@@ -23,11 +24,9 @@ from softneuro.routines.routine import (
     table,
     target_of,
 )
-from softneuro.routines.strided import same_layout_signatures
-from softneuro.types import Array, DType, Layout, physical_shape
+from softneuro.types import Array, physical_shape
 
 __all__ = ["RESIZE_SEPARABLE_F32", "reject_resampling", "separable_kernels", "tap_tables"]
-
 
 _RESAMPLE, _RESAMPLE_LINE = KernelSpec.of("resample"), KernelSpec.of("resample_line")
 
@@ -40,14 +39,12 @@ def separable_kernels(problem: Problem, signature: Signature, schedule: Schedule
 
 def reject_resampling(problem: Problem, target: Target) -> str | None:
     """The reject of routines that weight float32 elements."""
-    op, x = cast(Resize, problem.op), problem.input(0)
+    op = cast(Resize, problem.op)
     if op.mode == "nearest":
         return "found mode nearest, needed linear or cubic"
-    if x.dtype is not DType.F32:
-        return f"found {x.dtype} input, needed f32"
-    if any(op.taps(axis, size).outside.any() for axis, size in enumerate(x.shape)):
+    if any(op.taps(axis, size).outside.any() for axis, size in enumerate(problem.input(0).shape)):
         return "found a region that leaves the input, needed one inside"
-    return None
+    return reject_unless_f32(problem)
 
 
 def tap_tables(taps: AxisTaps, step: int) -> tuple[Array, Array]:
@@ -79,7 +76,7 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     if not y.size:
         return Built()
     layout = signature.outputs[0].layout
-    order = (0, *range(2, x.rank), 1) if layout is Layout.CHL else tuple(range(x.rank))
+    order = memory_order(x.rank, layout)
     changed = _changed(op, x.shape)
     if not changed:
         return Built(alias=0)

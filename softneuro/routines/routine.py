@@ -128,6 +128,8 @@ class Routine:
         a candidate then, but a plan that chose the routine for other shapes keeps it.
     kernels: every kernel that `build` could launch for other sizes of the activations, so that they can be compiled
         before those sizes are met; empty when they are always the ones of its launches (not so if it may alias).
+    approximate: rounds more than summing the products would, so that tuning looks at the whole plan's error before it
+    keeps a plan that uses it.
     tolerance: largest allowed error in units of eps * sqrt(accumulation length) * scale of the output.
     """
 
@@ -146,3 +148,4 @@ class Routine:
         default=lambda problem, signature, schedule, target: ()
     )
     tolerance: float = 4.0
+    approximate: bool = False

@@ -10,32 +10,30 @@ from softneuro.codegen.target import Target
 from softneuro.ops.axes import normal_axis
 from softneuro.ops.softmax import Softmax
 from softneuro.problem import Problem
+from softneuro.routines.formats import F32_CHL, memory_order, reject_unless_f32
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, source, target_of
-from softneuro.types import DType, Format, Layout, physical_shape
+from softneuro.types import Format
 
 __all__ = ["SOFTMAX_ROWS_F32_CHF"]
 
 
 def _reject(problem: Problem, target: Target) -> str | None:
     x = problem.input(0)
-    if x.dtype is not DType.F32:
-        return f"found {x.dtype} input, needed f32"
     if x.rank == 0 or x.size == 0:
         return f"found an input of shape {x.shape}, needed at least one axis and one element"
-    return None
+    return reject_unless_f32(problem)
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
     x = problem.input(0)
-    formats = [Format.row_major(x)] + [Format(DType.F32, Layout.CHL)] * (x.rank >= 3)
+    formats = [Format.row_major(x)] + [F32_CHL] * (x.rank >= 3)
     return tuple(Signature((f,), (f,)) for f in formats)
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
     op = cast(Softmax, problem.op)
     x = problem.input(0)
-    layout = signature.outputs[0].layout
-    order = physical_shape(tuple(range(x.rank)), layout) if x.rank >= 3 else tuple(range(x.rank))
+    order = memory_order(x.rank, signature.outputs[0].layout)
     axis = order.index(normal_axis(op.axis, x.rank))
     sizes = [x.shape[i] for i in order]
     inner = math.prod(sizes[axis + 1 :])

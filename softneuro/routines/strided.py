@@ -16,10 +16,10 @@ from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.problem import Problem
 from softneuro.routines.routine import Built, Launch, Schedule, Signature, Word, table
-from softneuro.types import Array, DType, Format, Layout, Shape, TensorType, physical_shape
+from softneuro.types import Array, DType, Layout, Shape, TensorType, physical_shape
 
-__all__ = ["Copies", "byte_strides", "in_order_kernels", "moving_kernels", "reject_unmovable", "row_major_signature",
-           "same_layout_signatures", "transposing_kernels", "unmoved"]
+__all__ = ["Copies", "byte_strides", "in_order_kernels", "moving_kernels", "reject_unmovable", "transposing_kernels",
+           "unmoved"]
 
 _FEW_ROWS = 16
 _UNIT_COLUMNS = 256
@@ -43,22 +43,6 @@ def reject_unmovable(problem: Problem, target: Target) -> str | None:
         if type_ is not None and (type_.dtype in (DType.STR, DType.OTHER) or type_.dtype.itemsize not in ELEMENT_SIZES):
             return f"found {type_.dtype}, needed elements of 1, 2, 4 or 8 bytes"
     return None
-
-
-def row_major_signature(problem: Problem) -> Signature:
-    """All inputs and outputs row-major."""
-    return Signature(tuple(None if t is None else Format.row_major(t) for t in problem.inputs),
-                     tuple(Format.row_major(t) for t in problem.outputs))
-
-
-def same_layout_signatures(problem: Problem) -> tuple[Signature, ...]:
-    """All inputs and outputs row-major, and when they share one rank of 3 or more, all channels last."""
-    types = [t for t in (*problem.inputs, *problem.outputs) if t is not None]
-    if types[0].rank < 3 or any(t.rank != types[0].rank for t in types):
-        return (row_major_signature(problem),)
-    last = Signature(tuple(None if t is None else Format(t.dtype, Layout.CHL) for t in problem.inputs),
-                     tuple(Format(t.dtype, Layout.CHL) for t in problem.outputs))
-    return row_major_signature(problem), last
 
 
 def transposing_kernels(problem: Problem, signature: Signature, schedule: Schedule,

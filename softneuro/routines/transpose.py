@@ -7,6 +7,7 @@ from typing import cast
 from softneuro.codegen.target import Target
 from softneuro.ops.movement import DepthToSpace, SpaceToDepth, Transpose
 from softneuro.problem import Problem
+from softneuro.routines.formats import row_major_signature, same_layout_signatures
 from softneuro.routines.routine import Built, Routine, Schedule, Signature, source, target_of
 from softneuro.routines.strided import (
     Copies,
@@ -14,8 +15,6 @@ from softneuro.routines.strided import (
     byte_strides,
     moving_kernels,
     reject_unmovable,
-    row_major_signature,
-    same_layout_signatures,
     unmoved,
 )
 from softneuro.types import Format, Layout, Shape

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.precompile import precompile
 from softneuro.codegen.target import Target
+from softneuro.control import BodyOp
 from softneuro.errors import SoftneuroError
 from softneuro.graph import Graph
 from softneuro.ops.adapt import Adapt
@@ -86,7 +87,7 @@ class Costs:
         self._adapts: dict[str, _Bench] = {}
         for layer in graph.layers:
             problem = problem_of(layer, graph, threads)
-            if problem is not None:
+            if problem is not None and not isinstance(layer.op, BodyOp):  # which graph runs depends on the data
                 self._layers[layer.name] = self._bench(problem)
         self._add_adapts()
 

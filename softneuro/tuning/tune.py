@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from softneuro import cpu
 from softneuro._version import __version__
 from softneuro.codegen import target as targets
@@ -22,12 +20,12 @@ from softneuro.graph import Graph
 from softneuro.plan.lower import lower
 from softneuro.plan.outline import choices_of, kernels_of
 from softneuro.plan.plan import Plan, Provenance
-from softneuro.runtime.session import Session
 from softneuro.specialise import default_shapes, specialise
 from softneuro.tuning.costs import Costs
 from softneuro.tuning.profile import Profile
 from softneuro.tuning.select import Selection, select
-from softneuro.types import Array, Shape
+from softneuro.tuning.whole_plan import fastest_plan, precise_times, random_feeds
+from softneuro.types import Shape
 
 if TYPE_CHECKING:
     import onnx
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "tune"]
 
 _RUNNERS_UP = 2
-_LEAST_ROUNDS, _MOST_ROUNDS = 7, 200
-_CHECK_SECONDS = 0.7
 
 
 @dataclass(frozen=True)
@@ -149,13 +145,19 @@ class _Tuner:
         finally:
             profile.close()
         self.report(Progress("select", 0, 1))
-        selections = select(self.concrete, costs.layer_times(), costs.adapt_ns, 1 + _RUNNERS_UP)
+        times = costs.layer_times()
+        selections = select(self.concrete, times, costs.adapt_ns, 1 + _RUNNERS_UP)
         plans = [self._finished(selection, costs) for selection in selections]
+        precise = precise_times(times, self.concrete)
+        if precise != times:
+            (selection,) = select(self.concrete, precise, costs.adapt_ns)
+            plans.append(self._finished(selection, costs))
         default = self.default()
-        if costs.failed(default.choices):
-            return self._fastest(plans, None)
-        made = replace(plans[0].provenance, kept="default", predicted_ns=None, layer_ns=costs.chosen_ns(default.choices))
-        return self._fastest(plans, replace(default, provenance=made))
+        if not costs.failed(default.choices):
+            made = replace(plans[0].provenance, kept="default", predicted_ns=None, layer_ns=costs.chosen_ns(default.choices))
+            plans.append(replace(default, provenance=made))
+        self.report(Progress("check", 0, 1))
+        return fastest_plan(plans, random_feeds(self.concrete), self.provenance.threads, self.target)
 
     def _finished(self, selection: Selection, costs: Costs) -> Plan:
         choices = dict(selection.choices) | costs.adapt_choices()
@@ -164,44 +166,3 @@ class _Tuner:
             lower_bound_ns=selection.lower_bound_ns, layer_ns=costs.chosen_ns(choices),
         )
         return Plan(self.graph, choices, provenance)
-
-    def _fastest(self, plans: Sequence[Plan], default: Plan | None) -> Plan:
-        """Time the plans and the default whole, interleaved, and keep the fastest with its times noted."""
-        contenders = [*plans, default] if default else list(plans)
-        feeds = _random_feeds(self.concrete)
-        bindings = []
-        for number, plan in enumerate(contenders):
-            self.report(Progress("check", number, len(contenders)))
-            bindings.append(Session(plan, self.provenance.threads, target=self.target).bind(feeds))
-        medians = _medians([binding.run for binding in bindings])
-        best = min(range(len(contenders)), key=medians.__getitem__)
-        kept = contenders[best]
-        measured = replace(kept.provenance, measured_ns=medians[best], default_ns=medians[-1] if default else None)
-        return replace(kept, provenance=measured)
-
-
-def _medians(functions: Sequence[Callable[[], object]]) -> list[float]:
-    """Median nanoseconds of each function, called in turns, after one call to warm up."""
-    for function in functions:
-        function()
-    times: list[list[int]] = [[] for _ in functions]
-    began = time.monotonic()
-    while len(times[0]) < _LEAST_ROUNDS or (time.monotonic() - began < _CHECK_SECONDS and len(times[0]) < _MOST_ROUNDS):
-        for function, samples in zip(functions, times, strict=True):
-            start = time.perf_counter_ns()
-            function()
-            samples.append(time.perf_counter_ns() - start)
-    return [float(np.median(samples)) for samples in times]
-
-
-def _random_feeds(concrete: Graph) -> dict[str, Array]:
-    """Inputs to time a plan with: normal floats, zeros of other types (valid as indices and lengths)."""
-    rng = np.random.default_rng(0)
-    feeds: dict[str, Array] = {}
-    for name, declared in concrete.inputs.items():
-        shape: Shape = tuple(d for d in declared.shape or () if isinstance(d, int))
-        if declared.dtype.is_float:
-            feeds[name] = rng.standard_normal(shape, np.float32).astype(declared.dtype.numpy)
-        else:
-            feeds[name] = np.ones(shape, declared.dtype.numpy)
-    return feeds

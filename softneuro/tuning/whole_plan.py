@@ -1,0 +1,104 @@
+"""The last word: whole plans compared on one input, for the error of their outputs and for their time."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from softneuro.codegen.target import Target
+from softneuro.graph import Graph
+from softneuro.plan.plan import Choice, Plan
+from softneuro.routines.candidates import routine_named
+from softneuro.runtime.session import Session
+from softneuro.types import Array, Shape
+
+__all__ = ["MOST_OUTPUT_ERROR", "fastest_plan", "output_error", "precise_times", "random_feeds"]
+
+_log = logging.getLogger(__name__)
+_LEAST_ROUNDS, _MOST_ROUNDS = 7, 200
+_CHECK_SECONDS = 0.7
+
+MOST_OUTPUT_ERROR = 6e-5
+"""Largest difference of a plan's outputs from those of the plan without approximate routines, in units of the
+output's largest value: what is left of 1e-4 when another engine's own rounding is subtracted."""
+
+Times = Mapping[str, Sequence[tuple[Choice, float]]]
+
+
+def precise_times(times: Times, graph: Graph) -> dict[str, Sequence[tuple[Choice, float]]]:
+    """The measured choices without those of approximate routines, except where nothing else is left."""
+    ops = {layer.name: type(layer.op) for layer in graph.layers}
+    result = {}
+    for name, measured in times.items():
+        routines = [routine_named(choice.routine, ops[name]) for choice, _ in measured]
+        kept = [pair for pair, routine in zip(measured, routines, strict=True) if routine is None or not routine.approximate]
+        result[name] = kept or measured
+    return result
+
+
+def random_feeds(concrete: Graph) -> dict[str, Array]:
+    """Inputs to run a plan with: normal floats, ones of other types (valid as indices and lengths)."""
+    rng = np.random.default_rng(0)
+    feeds: dict[str, Array] = {}
+    for name, declared in concrete.inputs.items():
+        shape: Shape = tuple(d for d in declared.shape or () if isinstance(d, int))
+        if declared.dtype.is_float:
+            feeds[name] = rng.standard_normal(shape, np.float32).astype(declared.dtype.numpy)
+        else:
+            feeds[name] = np.ones(shape, declared.dtype.numpy)
+    return feeds
+
+
+def output_error(found: Mapping[str, Array], precise: Mapping[str, Array]) -> float:
+    """The largest difference of any float output, in units of that output's largest finite value."""
+    worst = 0.0
+    for name, want in precise.items():
+        if isinstance(want, np.ndarray) and want.dtype.kind == "f" and want.size:
+            finite = np.isfinite(want)
+            scale = float(np.max(np.abs(want), initial=0.0, where=finite)) or 1.0
+            with np.errstate(invalid="ignore"):
+                gaps = np.abs(found[name] - want)
+            worst = max(worst, float(np.max(gaps, initial=0.0, where=finite)) / scale)
+    return worst
+
+
+def _is_precise(plan: Plan) -> bool:
+    ops = {layer.name: type(layer.op) for layer in plan.graph.layers}
+    routines = (routine_named(choice.routine, ops[name]) for name, choice in plan.choices.items() if name in ops)
+    return not any(routine is not None and routine.approximate for routine in routines)
+
+
+def fastest_plan(plans: Sequence[Plan], feeds: Mapping[str, Array], threads: int, target: Target) -> Plan:
+    """The fastest of the plans (the default last, if it is among them) with its measured times noted.
+
+    A plan with approximate routines is let go when its outputs are further than `MOST_OUTPUT_ERROR` from those of
+    the first plan without any.
+    """
+    bindings = [Session(plan, threads, target=target).bind(feeds) for plan in plans]
+    outputs = [binding.run() for binding in bindings]
+    precise = [index for index, plan in enumerate(plans) if _is_precise(plan)]
+    errors = [output_error(found, outputs[precise[0]]) if precise else 0.0 for found in outputs]
+    medians = _medians([binding.run for binding in bindings])
+    allowed = [i for i in range(len(plans)) if i in precise or errors[i] <= MOST_OUTPUT_ERROR] or [len(plans) - 1]
+    for index in sorted(set(range(len(plans))) - set(allowed)):
+        _log.info("plan %d is let go: its outputs are off by %.1e, allowed %.1e", index, errors[index], MOST_OUTPUT_ERROR)
+    best = min(allowed, key=medians.__getitem__)
+    default_ns = medians[-1] if plans[-1].provenance.kept == "default" else None
+    made = replace(plans[best].provenance, measured_ns=medians[best], default_ns=default_ns)
+    return replace(plans[best], provenance=made)
+
+
+def _medians(functions: Sequence[Callable[[], object]]) -> list[float]:
+    """Median nanoseconds of each function, called in turns."""
+    times: list[list[int]] = [[] for _ in functions]
+    began = time.monotonic()
+    while len(times[0]) < _LEAST_ROUNDS or (time.monotonic() - began < _CHECK_SECONDS and len(times[0]) < _MOST_ROUNDS):
+        for function, samples in zip(functions, times, strict=True):
+            start = time.perf_counter_ns()
+            function()
+            samples.append(time.perf_counter_ns() - start)
+    return [float(np.median(samples)) for samples in times]
