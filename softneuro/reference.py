@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from softneuro.errors import SoftneuroError
+from softneuro.errors import InputError, SoftneuroError
 from softneuro.graph import Graph, Layer
 from softneuro.types import Array, DType, TensorType
 
@@ -30,6 +30,9 @@ def run_layer(layer: Layer, values: Mapping[str, Array]) -> tuple[Array, ...]:
         return op.reference(inputs)
     except SoftneuroError as error:
         raise type(error)(f"layer {layer.name!r} ({layer.op.name}): {error}") from error
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # numpy's, for data that the op cannot take
+        text = " ".join(str(error).split())
+        raise InputError(f"layer {layer.name!r} ({layer.op.name}): cannot be computed on these inputs: {text}") from error
 
 
 def run(graph: Graph, feeds: Mapping[str, Array], *, keep: bool = False) -> dict[str, Array]:

@@ -9,8 +9,10 @@ import pytest
 from graphs import conv_chain, feeds_for, plan_of
 
 from softneuro.codegen.target import host
+from softneuro.errors import InputError
 from softneuro.plan.plan import Choice, Plan
 from softneuro.routines.routine import Signature
+from softneuro.runtime import Binding
 from softneuro.tuning import whole_plan
 from softneuro.tuning.whole_plan import fastest_plan, output_error, precise_times
 
@@ -46,6 +48,14 @@ def test_a_plan_that_is_off_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_default_is_kept_when_it_is_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept(monkeypatch, 1e-3, [3.0, 2.0, 1.0]).provenance.kept == "default"
+
+
+def test_inputs_that_the_model_cannot_take_leave_the_precise_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(binding: Binding) -> None:
+        raise InputError("layer 'x': index 1, needed 0")
+
+    monkeypatch.setattr(Binding, "run", refuse)
+    assert fastest_plan(plans(), feeds_for(conv_chain()), 1, host()).choices == {"conv1": PRECISE}
 
 
 def test_precise_times_leave_out_approximate_routines() -> None:

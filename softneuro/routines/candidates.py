@@ -12,7 +12,6 @@ from softneuro.problem import Problem
 from softneuro.routines.formats import row_major_signature
 from softneuro.routines.routine import Built, Routine, Schedule, Signature
 from softneuro.routines.table import ROUTINES
-from softneuro.types import Format
 
 __all__ = ["Candidate", "Rejection", "candidates", "empty_routine", "reference_routine", "refusal", "rejections",
            "routine_named"]

@@ -200,6 +200,8 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     op, output, filters = folded.op, folded.output, folded.filters
     x = problem.input(0)
     mr, nv = schedule["mr"], schedule["nv"]
+    if not math.prod(output):
+        return Built()
     lines, offsets = _lines(op, _phases(op, folded.kernel), x.shape[1:], output, mr)
     words = (
         source(0), target_of(0), packed(0), packed(1), table(0), packed(2), residual_word(problem), table(1), len(lines),
