@@ -71,6 +71,10 @@ def tune(model: str | Path | bytes | onnx.ModelProto, *, shapes: Mapping[str, Se
 
     if tuple(dtypes) != ("f32",):
         raise InputError(f"dtypes: found {','.join(dtypes)}, needed f32 (other data types are not there yet)")
+    if threads is not None and threads < 1:
+        raise InputError(f"threads: found {threads}, needed 1 or more")
+    if time_limit is not None and not time_limit >= 0:
+        raise InputError(f"time_limit: found {time_limit}, needed 0 or more seconds")
     report = progress or (lambda _: None)
     report(Progress("import", 0, 1))
     imported = _import(model, shapes or {})
