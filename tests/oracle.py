@@ -141,7 +141,10 @@ def check(routine: Routine, problem: Problem, signature: Signature, schedule: Sc
             np.testing.assert_allclose(got, want, rtol=0, atol=bound)
 
 
-def cases(routine: Routine, problems: dict[str, Problem], targets: dict[str, Target]) -> list[tuple[str, Problem, Signature, Schedule, Target]]:
+Case = tuple[str, Problem, Signature, Schedule, Target]
+
+
+def cases(routine: Routine, problems: dict[str, Problem], targets: dict[str, Target]) -> list[Case]:
     """Every (id, problem, signature, schedule, target) of a routine's named problems that it does not refuse."""
     found = []
     for name, problem in problems.items():

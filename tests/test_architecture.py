@@ -37,7 +37,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "routines": LEAVES | {"ops", "problem", "codegen"},
     "plan": LEAVES | {"ops", "problem", "graph", "codegen", "routines", "control"},
     "runtime": LEAVES | {"ops", "problem", "graph", "reference", "specialise", "codegen", "routines", "plan"},
-    "tuning": LEAVES | {"ops", "control", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "importer", "passes"},
+    "tuning": LEAVES
+    | {"ops", "control", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "importer", "passes"},
     "compare": LEAVES | {"runtime"},
     "demo": {"types"},
     "cli": LEAVES | {"plan", "runtime", "tuning", "compare", "demo"},

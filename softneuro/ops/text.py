@@ -60,7 +60,8 @@ def parse_op(text: str) -> Op:
     values: dict[str, Any] = {}
     for keyword in call.keywords:
         if keyword.arg not in annotations:
-            raise ValueError(f"op text {text!r}: {kind.name} has no parameter {keyword.arg!r}, needed one of {', '.join(annotations)}")
+            known = ", ".join(annotations)
+            raise ValueError(f"op text {text!r}: {kind.name} has no parameter {keyword.arg!r}, needed one of {known}")
         values[keyword.arg] = _decode(annotations[keyword.arg], ast.literal_eval(keyword.value))
     try:
         return kind(**values)

@@ -128,7 +128,8 @@ def _copies(problem: Problem, footprint: int) -> int:
     return max(1, min(24, wanted, _MOST_PACKED_BYTES // (4 * weights) or 1))
 
 
-def _prepare(problem: Problem, choice: Choice, target: Target, operands: Sequence[Array | None], copies: int) -> tuple[Context, Program]:
+def _prepare(problem: Problem, choice: Choice, target: Target, operands: Sequence[Array | None],
+             copies: int) -> tuple[Context, Program]:
     """A context that runs ``copies`` of the problem on the operands."""
     constants = {i: v for i, (v, c) in enumerate(zip(operands, problem.constant, strict=True)) if c and v is not None}
     program = lower_candidate(problem, choice, constants, target, copies, _CopyingPack(target))
