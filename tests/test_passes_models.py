@@ -182,6 +182,7 @@ def _check_model(name: str, shapes: dict[str, tuple[int, ...]], wanted: dict[str
     assert_same(before, after, shapes, tolerance=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_real_models_compute_the_same(name: str) -> None:
     _check_model(name, *CASES[name])
