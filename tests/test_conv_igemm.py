@@ -66,6 +66,10 @@ def test_problem_text_round_trip() -> None:
      "found f64 input, needed f32"),
     (Problem.of(Conv((1,), (0, 0), (1,)), (TensorType(DType.F32, (1, 2, 3)), TensorType(DType.F32, (2, 2, 1))), (False, False)),
      "found weights that are computed at run time, needed constants"),
+    (Problem.of(Conv((), (), ()), (TensorType(DType.F32, (1, 2)), TensorType(DType.F32, (3, 2))), (False, True)),
+     "found f32[1,2] without spatial axes, needed 1 or more"),
+    (Problem.of(Conv((1,), (1, 1), (1,)), (TensorType(DType.F32, (1, 2, 0)), TensorType(DType.F32, (2, 2, 1))), (False, True)),
+     "found operands of shapes (1, 2, 0) and (2, 2, 1), needed at least one element"),
 ])  # fmt: skip
 def test_refusals_say_found_and_needed(problem: Problem, reason: str) -> None:
     from softneuro.codegen.target import host

@@ -137,6 +137,8 @@ REFUSED = {
                      "found a transposed left side, needed rows"),
     "empty_sum": (MATMUL_BATCHED_F32_CHF, matmul((2, 0), (0, 2)),
                   "found operands of shapes (2, 0) and (0, 2), needed at least one element"),
+    "offsets_past_int32": (MATMUL_BATCHED_F32_CHF, matmul((64, 1 << 23), (1 << 23, 1)),
+                           "found 1073741824 bytes of rows in a tile, needed less than 2^30"),
 }  # fmt: skip
 
 

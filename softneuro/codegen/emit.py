@@ -1,4 +1,4 @@
-"""Helpers to emit LLVM IR by hand: outlined functions, counted loops, typed loads and stores."""
+"""Helpers to emit LLVM IR by hand: outlined functions, counted loops, typed loads and stores, prefetches."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 
-from softneuro.codegen.vector import build_intrinsic
+from softneuro.codegen.vector import F32, I32, build_intrinsic, call_intrinsic, masked_load, masked_store, splat_value
 
-__all__ = ["CountedLoop", "byte_offset", "load_at", "micro_kernel", "store_at"]
+__all__ = ["CountedLoop", "byte_offset", "load_at", "load_lanes", "micro_kernel", "prefetch_line", "splat_at", "store_at",
+           "store_lanes"]
 
 I8, I64 = ir.IntType(8), ir.IntType(64)
 Body = Callable[[Any, list[Any]], None]
@@ -53,6 +54,31 @@ def load_at(builder: Any, pointer: Any, kind: ir.Type, align: int = 4) -> Any:
 def store_at(builder: Any, value: Any, pointer: Any, align: int = 4) -> None:
     """Store a value to a byte pointer."""
     builder.store(value, builder.bitcast(pointer, value.type.as_pointer()), align=align)
+
+
+def load_lanes(builder: Any, pointer: Any, vector: Any, mask: Any, align: int = 4) -> Any:
+    """Load a vector type from a byte pointer; with a mask (not None), only its lanes are read and the others are 0."""
+    if mask is None:
+        return load_at(builder, pointer, vector, align)
+    return masked_load(builder, pointer, vector, mask, align=align)
+
+
+def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any, align: int = 4) -> None:
+    """Store a vector to a byte pointer; with a mask (not None), only its lanes."""
+    if mask is None:
+        store_at(builder, value, pointer, align)
+    else:
+        masked_store(builder, value, pointer, mask, align)
+
+
+def splat_at(builder: Any, pointer: Any, lanes: int) -> Any:
+    """The float32 at a byte pointer in every lane of a vector."""
+    return splat_value(builder, load_at(builder, pointer, F32), lanes)
+
+
+def prefetch_line(builder: Any, pointer: Any, locality: int = 2) -> None:
+    """Ask for the cache line at a byte pointer, to be read: in the second-level cache, or the first for locality 3."""
+    call_intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, I32(0), I32(locality), I32(1)])
 
 
 class CountedLoop:

@@ -13,8 +13,7 @@ from numba.core import types
 from numba.extending import register_jitable
 
 from softneuro.codegen.bulk import fill_bytes
-from softneuro.codegen.emit import I64, byte_offset, load_at
-from softneuro.codegen.finish import load_lanes, store_lanes
+from softneuro.codegen.emit import I64, byte_offset, load_at, load_lanes, store_lanes
 from softneuro.codegen.memory import load_f32, store_f32
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, I32, VectorType, build_intrinsic, first_lanes, vectors
@@ -28,11 +27,12 @@ def _take_even(lanes: int) -> Any:
     Stores elements 0, 2, 4, ... of ``source``, at most ``lanes`` and at most ``count``; of the source only the
     first ``available`` elements are read.
     """
+    vector = ir.VectorType(F32, lanes)
     even = ir.Constant(ir.VectorType(I32, lanes), list(range(0, 2 * lanes, 2)))
 
     def generate(builder: Any, args: list[Any]) -> None:
         destination, source, count, available = args
-        halves = [load_lanes(builder, byte_offset(builder, source, 4 * lanes * i), lanes,
+        halves = [load_lanes(builder, byte_offset(builder, source, 4 * lanes * i), vector,
                              first_lanes(builder, builder.sub(available, I64(i * lanes)), lanes)) for i in range(2)]
         store_lanes(builder, builder.shuffle_vector(*halves, even), byte_offset(builder, destination, 0),
                     first_lanes(builder, count, lanes))

@@ -12,7 +12,7 @@ from numba.core import types
 
 from softneuro.codegen.elementary import absolute_value, maximum_value, minimum_value, square_root_value
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import F32, I32, VectorType, build_intrinsic, call_intrinsic, first_lanes, fma_value
+from softneuro.codegen.vector import F32, I32, VectorType, build_intrinsic, first_lanes, fma_value, masked_load
 
 __all__ = ["REDUCTIONS", "Reduction", "elementwise", "load_or", "reduction"]
 
@@ -166,7 +166,6 @@ def load_or(target: Target) -> Any:
 
     def generate(builder: Any, a: list[Any]) -> Any:
         pointer = builder.inttoptr(a[0], vector.llvm.as_pointer())
-        arguments = [pointer, I32(4), first_lanes(builder, a[1], lanes), a[2]]
-        return call_intrinsic(builder, f"llvm.masked.load.v{lanes}f32.p0", vector.llvm, arguments)
+        return masked_load(builder, pointer, vector.llvm, first_lanes(builder, a[1], lanes), a[2])
 
     return build_intrinsic(vector, [types.int64, types.int64, vector], generate)

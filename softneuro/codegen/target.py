@@ -29,9 +29,9 @@ class Target:
         """How many float32 one vector register holds."""
         return self.vector_bits // 32
 
-    def fits(self, mr: int, nv: int) -> bool:
-        """Whether a GEMM tile of mr rows by nv vectors keeps all its accumulators in registers."""
-        return mr * nv + nv + 1 <= self.registers
+    def most_rows(self, nv: int) -> int:
+        """Rows of the largest tile, nv vectors wide, whose sums fit the registers beside nv operands and a factor."""
+        return (self.registers - nv - 1) // nv
 
 
 _V2 = "+sse,+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt"

@@ -20,7 +20,8 @@ from numba.extending import intrinsic
 
 from softneuro.codegen.target import Target
 
-__all__ = ["F32", "I32", "I64", "F32Vectors", "VectorType", "call_intrinsic", "vectors"]
+__all__ = ["F32", "I32", "I64", "F32Vectors", "VectorType", "build_intrinsic", "call_intrinsic", "first_lanes", "fma_value",
+           "masked_load", "masked_store", "splat_value", "vectors"]
 
 F32, I32, I64, I1 = ir.FloatType(), ir.IntType(32), ir.IntType(64), ir.IntType(1)
 Generate = Callable[[Any, list[Any]], Any]
@@ -116,6 +117,25 @@ def first_lanes(builder: Any, count: Any, lanes: int) -> Any:
     return builder.icmp_signed("<", ramp, splat_value(builder, builder.trunc(count, I32), lanes))
 
 
+def _masked(vector: Any) -> str:
+    """How LLVM's masked loads and stores of a vector type end."""
+    element = vector.element
+    return f"v{vector.count}{'f32' if isinstance(element, ir.FloatType) else f'i{element.width}'}.p0"
+
+
+def masked_load(builder: Any, pointer: Any, vector: Any, mask: Any, other: Any = None, align: int = 4) -> Any:
+    """A vector of which only the lanes of the mask are read; the others are those of ``other``, or 0."""
+    absent = ir.Constant(vector, None) if other is None else other
+    arguments = [builder.bitcast(pointer, vector.as_pointer()), I32(align), mask, absent]
+    return call_intrinsic(builder, f"llvm.masked.load.{_masked(vector)}", vector, arguments)
+
+
+def masked_store(builder: Any, value: Any, pointer: Any, mask: Any, align: int = 4) -> None:
+    """Store only the lanes of the mask."""
+    arguments = [value, builder.bitcast(pointer, value.type.as_pointer()), I32(align), mask]
+    call_intrinsic(builder, f"llvm.masked.store.{_masked(value.type)}", ir.VoidType(), arguments)
+
+
 def fma_value(builder: Any, target: Target, a: Any, b: Any, c: Any) -> Any:
     """a * b + c, fused where the target has the instruction."""
     if target.fma:
@@ -137,15 +157,10 @@ def vectors(target: Target) -> F32Vectors:
         return builder.inttoptr(address, llvm_vector.as_pointer())
 
     def load_n(builder: Any, a: list[Any]) -> Any:
-        zero = ir.Constant(llvm_vector, [0.0] * lanes)
-        lanes_mask = first_lanes(builder, a[1], lanes)
-        return call_intrinsic(builder, f"llvm.masked.load.{suffix}.p0", llvm_vector,
-                              [pointer(builder, a[0]), ir.Constant(I32, 4), lanes_mask, zero])
+        return masked_load(builder, pointer(builder, a[0]), llvm_vector, first_lanes(builder, a[1], lanes))
 
     def store_n(builder: Any, a: list[Any]) -> None:
-        lanes_mask = first_lanes(builder, a[2], lanes)
-        call_intrinsic(builder, f"llvm.masked.store.{suffix}.p0", ir.VoidType(),
-                       [a[1], pointer(builder, a[0]), ir.Constant(I32, 4), lanes_mask])
+        masked_store(builder, a[1], pointer(builder, a[0]), first_lanes(builder, a[2], lanes))
 
     def store(builder: Any, a: list[Any]) -> None:
         builder.store(a[1], pointer(builder, a[0]), align=4)

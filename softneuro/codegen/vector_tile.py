@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from llvmlite import ir
 
-from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel
-from softneuro.codegen.finish import finish_value, load_lanes, store_lanes
+from softneuro.codegen.conventions import CACHE_LINE
+from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel, prefetch_line
+from softneuro.codegen.finish import store_finished
+from softneuro.codegen.products import add_products
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import F32, call_intrinsic, first_lanes, fma_value, splat_value
+from softneuro.codegen.vector import F32, first_lanes
 from softneuro.ops.epilogue import Epilogue
 
-__all__ = ["LINE", "vector_tile"]
-
-LINE = 64
+__all__ = ["vector_tile"]
 
 
 def vector_tile(target: Target, rows: int, nv: int, streams: int, ahead: int, epilogue: str) -> Any:
@@ -37,20 +36,14 @@ def vector_tile(target: Target, rows: int, nv: int, streams: int, ahead: int, ep
     def step(builder: Any, position: Any, sources: list[Any], panels: list[Any], sums: list[Any]) -> list[Any]:
         """One k: every vector of w there times every row's element."""
         place = builder.mul(position, I64(width_bytes))
-        flag = ir.IntType(32)
         weights = []
         for s, j in cells:
             line = byte_offset(builder, byte_offset(builder, panels[s], place), j * vector_bytes)
-            if j * vector_bytes % LINE == 0:
-                call_intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(),
-                               [byte_offset(builder, line, ahead), flag(0), flag(3), flag(1)])
+            if j * vector_bytes % CACHE_LINE == 0:
+                prefetch_line(builder, byte_offset(builder, line, ahead), locality=3)
             weights.append(load_at(builder, line, vector))
-        updated = []
-        for i, source in enumerate(sources):
-            element = load_at(builder, byte_offset(builder, source, builder.shl(position, I64(2))), F32)
-            row = splat_value(builder, element, lanes)
-            updated += [fma_value(builder, target, row, w, sums[i * len(cells) + c]) for c, w in enumerate(weights)]
-        return updated
+        elements = (byte_offset(builder, source, builder.shl(position, I64(2))) for source in sources)
+        return add_products(builder, target, elements, weights, sums)
 
     def store_row(builder: Any, sums: list[Any], y: Any, residual: Any, columns: Any) -> None:
         """One row, whole vectors or masked at the last columns."""
@@ -59,10 +52,7 @@ def vector_tile(target: Target, rows: int, nv: int, streams: int, ahead: int, ep
             left = builder.sub(columns, I64(place // 4))
             mask = first_lanes(builder, left, lanes)
             with builder.if_then(builder.icmp_signed(">", left, I64(0))):
-                addend = byte_offset(builder, residual, place)
-                load_residual = functools.partial(load_lanes, builder, addend, lanes, mask)
-                value = finish_value(builder, target, parsed, value, load_residual)
-                store_lanes(builder, value, byte_offset(builder, y, place), mask)
+                store_finished(builder, target, parsed, value, y, residual, place, mask)
 
     def body(builder: Any, args: list[Any]) -> None:
         depth, x, x_row, w, panels, panel_bytes, bias, y, y_row, residual, columns = args

@@ -6,9 +6,20 @@ from typing import Any
 
 from llvmlite import ir
 
-from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel, store_at
+from softneuro.codegen.conventions import CACHE_LINE
+from softneuro.codegen.emit import (
+    I64,
+    CountedLoop,
+    byte_offset,
+    load_at,
+    load_lanes,
+    micro_kernel,
+    prefetch_line,
+    store_at,
+    store_lanes,
+)
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import F32, I32, call_intrinsic, first_lanes
+from softneuro.codegen.vector import F32, first_lanes
 
 __all__ = ["copy_box", "locate_tile", "prefetch_box"]
 
@@ -51,11 +62,7 @@ def copy_box(target: Target) -> Any:
                 store_at(builder, load_at(builder, source, vector), to)
             with part:
                 mask = first_lanes(builder, left, lanes)
-                pointers = [builder.bitcast(p, vector.as_pointer()) for p in (source, to)]
-                value = call_intrinsic(builder, f"llvm.masked.load.v{lanes}f32.p0", vector,
-                                       [pointers[0], I32(4), mask, ir.Constant(vector, [0.0] * lanes)])
-                call_intrinsic(builder, f"llvm.masked.store.v{lanes}f32.p0", ir.VoidType(),
-                               [value, pointers[1], I32(4), mask])
+                store_lanes(builder, load_lanes(builder, source, vector, mask), to, mask)
 
     def body(builder: Any, args: list[Any]) -> None:
         source, source_row, source_pixel, to, to_row, to_pixel, rows, columns, channels = args
@@ -85,13 +92,12 @@ def prefetch_box() -> Any:
 
     def body(builder: Any, args: list[Any]) -> None:
         address, row, pixel, rows, pixels, lines = args
-        flag = ir.IntType(32)
         down = CountedLoop(builder, rows, [byte_offset(builder, address, 0)])
         row_start = down.carried[0]
         along = CountedLoop(builder, pixels, [row_start])
         across = CountedLoop(builder, lines, [along.carried[0]])
-        call_intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(), [across.carried[0], flag(0), flag(2), flag(1)])
-        across.end([byte_offset(builder, across.carried[0], 64)])
+        prefetch_line(builder, across.carried[0])
+        across.end([byte_offset(builder, across.carried[0], CACHE_LINE)])
         along.end([byte_offset(builder, along.carried[0], pixel)])
         down.end([byte_offset(builder, row_start, row)])
 

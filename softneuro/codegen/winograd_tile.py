@@ -6,24 +6,23 @@ from typing import Any
 
 from llvmlite import ir
 
-from softneuro.codegen.emit import I8, I64, CountedLoop, byte_offset, load_at, micro_kernel, store_at
+from softneuro.codegen.conventions import CACHE_LINE, WINOGRAD_UNROLL
+from softneuro.codegen.emit import I8, I64, CountedLoop, byte_offset, load_at, micro_kernel, prefetch_line, store_at
+from softneuro.codegen.products import add_products
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import F32, call_intrinsic, fma_value, splat_value
+from softneuro.codegen.vector import F32
 
-__all__ = ["UNROLL", "line_bytes", "most_rows", "winograd_tile"]
-
-UNROLL = 4
-"""Steps of depth in one round of the inner loop; the depth of a panel is padded to a multiple of it."""
+__all__ = ["line_bytes", "most_rows", "winograd_tile"]
 
 
 def most_rows(target: Target, nv: int) -> int:
     """How many rows of ``nv`` accumulators fit in the registers beside the operands."""
-    return min(16, (target.registers - nv - 1) // nv)
+    return min(16, target.most_rows(nv))
 
 
 def line_bytes(target: Target, nv: int) -> int:
     """Bytes of b that one prefetch covers: a cache line, or a whole row of the panel when that is shorter."""
-    return min(64, 4 * nv * target.f32_lanes)
+    return min(CACHE_LINE, 4 * nv * target.f32_lanes)
 
 
 def winograd_tile(target: Target, nv: int) -> Any:
@@ -32,7 +31,7 @@ def winograd_tile(target: Target, nv: int) -> Any:
     ``c[i][:] = sum over k of a[i][k] * b[k][:]`` for i < rows (1 to `most_rows`), one loop for each number of rows.
 
     a: [blocks][...][lanes] float32, one row of ``lanes`` depths behind the other, blocks ``a_block`` bytes apart; rest:
-    depths in the last block divided by UNROLL. b: [depth][nv * lanes]. ldc: bytes between the rows of c.
+    depths in the last block divided by WINOGRAD_UNROLL. b: [depth][nv * lanes]. ldc: bytes between the rows of c.
     ahead: memory to prefetch, at each step of depth as many lines as a row of b has, then ``ahead_step`` bytes further.
     """
     lanes = target.f32_lanes
@@ -42,10 +41,8 @@ def winograd_tile(target: Target, nv: int) -> Any:
     line_step = line_bytes(target, nv)
 
     def prefetch(builder: Any, line: Any) -> None:
-        flag = ir.IntType(32)
         for offset in range(0, panel_bytes, line_step):
-            call_intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(),
-                           [byte_offset(builder, line, offset), flag(0), flag(2), flag(1)])
+            prefetch_line(builder, byte_offset(builder, line, offset))
 
     def multiply(builder: Any, args: list[Any], rows: int) -> None:
         _, blocks, rest, a, a_block, b, c, ldc, ahead, ahead_step = args
@@ -53,21 +50,18 @@ def winograd_tile(target: Target, nv: int) -> Any:
         outer = CountedLoop(builder, blocks, [builder.inttoptr(p, I8.as_pointer()) for p in (a, b, ahead)] + start)
         a_start = outer.carried[0]
         last = builder.icmp_signed("==", outer.index, builder.sub(blocks, I64(1)))
-        steps = builder.select(last, rest, I64(lanes // UNROLL))
+        steps = builder.select(last, rest, I64(lanes // WINOGRAD_UNROLL))
         inner = CountedLoop(builder, steps, outer.carried)
-        a_pointer, b_pointer, line, *accumulators = inner.carried
-        for u in range(UNROLL):
+        a_pointer, b_pointer, line, *sums = inner.carried
+        for u in range(WINOGRAD_UNROLL):
             columns = [load_at(builder, byte_offset(builder, b_pointer, u * panel_bytes + j * vector_bytes), vector)
                        for j in range(nv)]
             prefetch(builder, line)
             line = byte_offset(builder, line, ahead_step)
-            for i in range(rows):
-                scalar = load_at(builder, byte_offset(builder, a_pointer, i * vector_bytes + 4 * u), F32)
-                row = splat_value(builder, scalar, lanes)
-                for j in range(nv):
-                    accumulators[i * nv + j] = fma_value(builder, target, row, columns[j], accumulators[i * nv + j])
-        inner.end([byte_offset(builder, a_pointer, 4 * UNROLL), byte_offset(builder, b_pointer, UNROLL * panel_bytes),
-                   line, *accumulators])
+            scalars = (byte_offset(builder, a_pointer, i * vector_bytes + 4 * u) for i in range(rows))
+            sums = add_products(builder, target, scalars, columns, sums)
+        inner.end([byte_offset(builder, a_pointer, 4 * WINOGRAD_UNROLL),
+                   byte_offset(builder, b_pointer, WINOGRAD_UNROLL * panel_bytes), line, *sums])
         outer.end([byte_offset(builder, a_start, a_block), *inner.carried[1:]])
         for i in range(rows):
             row_start = byte_offset(builder, c, builder.mul(ldc, I64(i)))

@@ -16,7 +16,8 @@ from typing import Any
 from llvmlite import ir
 
 from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel, store_at
-from softneuro.codegen.functions import activation_value, constant
+from softneuro.codegen.finish import store_finished
+from softneuro.codegen.functions import constant
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, fma_value
 from softneuro.codegen.winograd_matrices import Matrix, minimal
@@ -143,12 +144,6 @@ def output_transform(target: Target, m: int, nv: int, epilogue: str) -> Any:
     n = len(matrix[0])
     parsed = Epilogue.parse(epilogue)
 
-    def finish(builder: Any, value: Any, residual: Any) -> Any:
-        if parsed.residual == "before":
-            value = builder.fadd(value, load_at(builder, residual, vector))
-        value = activation_value(builder, target, parsed.activation, parsed.parameters, value)
-        return builder.fadd(value, load_at(builder, residual, vector)) if parsed.residual == "after" else value
-
     def body(builder: Any, args: list[Any]) -> None:
         products, vectors, bias, y, row, pixel, residual = args
         loop = CountedLoop(builder, vectors, [byte_offset(builder, p, 0) for p in (products, bias, y, residual)])
@@ -164,8 +159,7 @@ def output_transform(target: Target, m: int, nv: int, epilogue: str) -> Any:
                 along = _output_rows(builder, target, matrix, range(m), [column[i] for column in down].__getitem__)
                 for j, value in along.items():
                     offset = builder.add(builder.mul(row, I64(i)), builder.mul(pixel, I64(j)))
-                    value = finish(builder, builder.fadd(value, shift), byte_offset(builder, other, offset))
-                    store_at(builder, value, byte_offset(builder, place, offset))
+                    store_finished(builder, target, parsed, builder.fadd(value, shift), place, other, offset)
         loop.end([byte_offset(builder, pointer, vector_bytes) for pointer in loop.carried])
 
     return micro_kernel(f"winograd_output_{m}", 7, body)

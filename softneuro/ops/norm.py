@@ -17,6 +17,8 @@ __all__ = ["BatchNorm", "InstanceNorm", "LayerNorm"]
 
 def _standardised(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     """x with mean 0 and (up to epsilon) variance 1 over ``axes``."""
+    if x.size == 0:
+        return x
     centred = x - np.mean(x, axis=axes, keepdims=True)
     variance = np.mean(np.square(centred), axis=axes, keepdims=True)
     standardised: Array = centred / np.sqrt(variance + epsilon)

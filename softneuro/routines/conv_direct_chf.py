@@ -67,7 +67,7 @@ def pixel_tiles(target: Target, filters: int, columns: int) -> tuple[Schedule, .
     vectors = math.ceil(columns / target.f32_lanes)
     found: list[dict[str, int]] = []
     for nv in sorted(_VECTORS, key=lambda nv: round_up(vectors, nv)):
-        most = (target.registers - nv - 1) // nv
+        most = target.most_rows(nv)
         if most >= 1 and len(found) < _TILES:
             found.append({"kt": balanced(filters, most), "nv": nv, "weights_first": 0})
     return (*found, {**found[0], "weights_first": 1})

@@ -83,7 +83,7 @@ def register_tiles(rows: int, vectors: int, target: Target,
     """Tiles of mr (balanced) rows by nv vectors that fit the registers, no wider than ``vectors``, in widths' order."""
     found: dict[tuple[int, int], Schedule] = {}
     for nv in widths:
-        most = (target.registers - nv - 1) // nv
+        most = target.most_rows(nv)
         if nv <= vectors and most >= 1:
             mr = balanced(rows, most)
             found.setdefault((mr, nv), {"mr": mr, "nv": nv})

@@ -65,7 +65,7 @@ def _own_kernel(problem: Problem, schedule: Schedule) -> KernelSpec:
 
 def _tile_rows(schedule: Schedule, target: Target) -> int:
     """Rows of the register tiles for other numbers of rows."""
-    return min(_MOST_TILE_ROWS, (target.registers - schedule["nv"] - 1) // schedule["nv"])
+    return min(_MOST_TILE_ROWS, target.most_rows(schedule["nv"]))
 
 
 def _kernels(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> tuple[KernelSpec, ...]:

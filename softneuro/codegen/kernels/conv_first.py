@@ -14,6 +14,9 @@ kernel spans. Threads past ``workers`` have no buffer and do nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+from numba.extending import register_jitable
 
 from softneuro.codegen.gemm_tile import gemm_tile
 from softneuro.codegen.memory import load_i64
@@ -25,11 +28,8 @@ __all__ = ["make"]
 
 def make(target: Target, mr: int, nv: int, epilogue: str) -> Callable[[int, int, int], None]:
     """The kernel for tiles of ``mr`` neighbouring pixels by ``nv`` vectors of filters."""
-    tile = gemm_tile(target, mr, nv, epilogue)
-    lanes = target.f32_lanes
-    panel_width = nv * lanes
-    f32 = vectors(target)
-    load, store, load_n, store_n = f32.load, f32.store, f32.load_n, f32.store_n
+    tile, write = gemm_tile(target, mr, nv, epilogue), _padded_copy(target)
+    panel_width = nv * target.f32_lanes
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         workers = min(load_i64(args, 8), nthreads)
@@ -53,24 +53,13 @@ def make(target: Target, mr: int, nv: int, epilogue: str) -> Callable[[int, int,
             rows, columns = min(rows_at_once, out_height - top), min(columns_at_once, out_width - left)
             first_row = top * row_stride - load_i64(args, 17)
             first_column = left * load_i64(args, 16) - load_i64(args, 18)
-            before = max(0, -first_column)
-            there = min(width - max(0, first_column), buffer_row // 4 - before)
             for channel in range(channels):
                 for row in range((rows - 1) * row_stride + load_i64(args, 27)):
-                    into = buffer + (channel * channel_rows + row) * buffer_row
                     here = first_row + row
                     inside = here >= 0 and here < height
-                    if not inside or there < buffer_row // 4:
-                        for k in range(0, buffer_row, 4 * lanes):
-                            store(into + k, load_n(into, 0))
-                    if inside:
-                        source = load_i64(args, 0) + (((image * channels + channel) * height + here) * width
-                                                      + max(0, first_column)) * 4
-                        for k in range(0, there - lanes + 1, lanes):
-                            store(into + (before + k) * 4, load(source + k * 4))
-                        rest = there % lanes if there > 0 else 0
-                        store_n(into + (before + there - rest) * 4, load_n(source + (there - rest) * 4, rest),
-                                rest)
+                    source = load_i64(args, 0) + ((image * channels + channel) * height + here) * width * 4
+                    write(buffer + (channel * channel_rows + row) * buffer_row, buffer_row, source,
+                          width if inside else 0, first_column)
             for panel in range(load_i64(args, 22)):
                 weights = load_i64(args, 2) + panel * panel_bytes
                 for row in range(rows):
@@ -84,3 +73,24 @@ def make(target: Target, mr: int, nv: int, epilogue: str) -> Callable[[int, int,
                              min(panel_width, filters - panel * panel_width))
 
     return kernel
+
+
+def _padded_copy(target: Target) -> Any:
+    """The function ``write(into, nbytes, row, width, first)``: ``nbytes`` (whole vectors) of a row of ``width`` floats,
+    from column ``first`` on (which may be negative), with zeros beside the row. A width of 0 gives zeros."""
+    f32 = vectors(target)
+    load, store, load_n, store_n, lanes = f32.load, f32.store, f32.load_n, f32.store_n, f32.lanes
+
+    @register_jitable
+    def write(into: int, nbytes: int, row: int, width: int, first: int) -> None:
+        before, source = max(0, -first), row + max(0, first) * 4
+        there = max(0, min(width - max(0, first), nbytes // 4 - before))
+        if there < nbytes // 4:
+            for k in range(0, nbytes, 4 * lanes):
+                store(into + k, load_n(into, 0))
+        for k in range(0, there - lanes + 1, lanes):
+            store(into + (before + k) * 4, load(source + k * 4))
+        rest = there % lanes
+        store_n(into + (before + there - rest) * 4, load_n(source + (there - rest) * 4, rest), rest)
+
+    return write

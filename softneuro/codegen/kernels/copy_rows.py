@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from softneuro.codegen.bulk import copy_bytes
+from softneuro.codegen.conventions import CACHE_LINE
 from softneuro.codegen.loops import axis_offsets
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
 
 __all__ = ["make"]
-
-_LINE = 64
 
 
 def make(target: Target) -> Callable[[int, int, int], None]:
@@ -30,10 +29,10 @@ def make(target: Target) -> Callable[[int, int, int], None]:
         start, end = 0, length
         if loops * rows < 4 * nthreads:
             first, last = 0, loops * rows
-            lines = length // _LINE
-            start = lines * tid // nthreads * _LINE
+            lines = length // CACHE_LINE
+            start = lines * tid // nthreads * CACHE_LINE
             if tid + 1 < nthreads:
-                end = lines * (tid + 1) // nthreads * _LINE
+                end = lines * (tid + 1) // nthreads * CACHE_LINE
         while first < last:
             loop = first // rows
             row = first - loop * rows

@@ -14,12 +14,12 @@ from typing import Any
 from llvmlite import ir
 
 from softneuro.codegen.bulk import fill_bytes
-from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel
-from softneuro.codegen.finish import finish_value, load_lanes, store_lanes
+from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel, splat_at
+from softneuro.codegen.finish import store_finished
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.padded_row import padded_row
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import F32, first_lanes, fma_value, splat_value
+from softneuro.codegen.vector import F32, first_lanes, fma_value
 from softneuro.ops.epilogue import Epilogue
 
 __all__ = ["make"]
@@ -41,11 +41,9 @@ def _tile(target: Target, kernel: tuple[int, int], stride: tuple[int, int], dila
     def body(builder: Any, args: list[Any]) -> None:
         x, line, w, bias, y, y_row, residual, rows, columns = args
 
-        def splat_at(address: Any, index: int) -> Any:
-            return splat_value(builder, load_at(builder, byte_offset(builder, address, 4 * index), F32), lanes)
-
-        start = splat_at(bias, 0)
-        weights = {(ky, kx): splat_at(w, ky * kernel[1] + kx) for ky in range(kernel[0]) for kx in range(kernel[1])}
+        start = splat_at(builder, byte_offset(builder, bias, 0), lanes)
+        weights = {(ky, kx): splat_at(builder, byte_offset(builder, w, 4 * (ky * kernel[1] + kx)), lanes)
+                   for ky in range(kernel[0]) for kx in range(kernel[1])}
         row_pointers = {r: byte_offset(builder, x, builder.mul(line, I64(r * stride[1]))) for r in uses}
         phases = [builder.mul(line, I64(p)) for p in range(stride[1])]
         loop = CountedLoop(builder, builder.sdiv(builder.add(columns, I64(lanes - 1)), I64(lanes)), [])
@@ -62,13 +60,8 @@ def _tile(target: Target, kernel: tuple[int, int], stride: tuple[int, int], dila
         def store(mask: Any) -> None:
             for d in range(rt):
                 offset = builder.add(builder.mul(y_row, I64(d)), place)
-
-                def addend(offset: Any = offset) -> Any:
-                    return load_lanes(builder, byte_offset(builder, residual, offset), lanes, mask)
-
                 with builder.if_then(builder.icmp_signed(">", rows, I64(d))):
-                    value = finish_value(builder, target, epilogue, sums[d], addend)
-                    store_lanes(builder, value, byte_offset(builder, y, offset), mask)
+                    store_finished(builder, target, epilogue, sums[d], y, residual, offset, mask)
 
         left = builder.sub(columns, builder.mul(loop.index, I64(lanes)))
         with builder.if_else(builder.icmp_signed(">=", left, I64(lanes))) as (whole, part):

@@ -8,14 +8,16 @@ out, for images with fewer tiles than threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
 from softneuro.codegen.branch import conditional
-from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel
-from softneuro.codegen.finish import finish_value, load_lanes, store_lanes
+from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, load_lanes, micro_kernel
+from softneuro.codegen.finish import store_finished
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, first_lanes, fma_value
@@ -46,7 +48,6 @@ def _tile(target: Target, kernel: tuple[int, int], uses: tuple[Uses, Uses], rt: 
     rows, columns: how much of the tile is stored.
     """
     lanes = target.f32_lanes
-    vector = ir.VectorType(F32, lanes)
     vector_bytes = 4 * lanes
     taps = kernel[0] * kernel[1]
     row_uses, column_uses = uses
@@ -54,65 +55,70 @@ def _tile(target: Target, kernel: tuple[int, int], uses: tuple[Uses, Uses], rt: 
 
     def body(builder: Any, args: list[Any]) -> None:
         x, row, pixel, top, left, bottom, right, w, blocks, channels, y, y_row, residual, rows, columns = args
-
-        def inside(start: Any, offset: int, end: Any) -> Any:
-            return builder.icmp_unsigned("<", builder.add(start, I64(offset)), end)
-
-        row_inside = {r: inside(top, r, bottom) for r in row_uses}
-        column_inside = {c: inside(left, c, right) for c in column_uses}
+        row_inside, column_inside = _inside(builder, row_uses, top, bottom), _inside(builder, column_uses, left, right)
         row_pointers = {r: byte_offset(builder, x, builder.mul(row, I64(r))) for r in row_uses}
         column_offsets = {c: builder.mul(pixel, I64(c)) for c in column_uses}
         loop = CountedLoop(builder, blocks, [])
         place = builder.mul(loop.index, I64(vector_bytes))
-        block_weights = byte_offset(builder, w, builder.mul(loop.index, I64((taps + 1) * vector_bytes)))
+        weights = _Weights(builder, kernel, byte_offset(builder, w, builder.mul(loop.index, I64((taps + 1) * vector_bytes))),
+                           ir.VectorType(F32, lanes))
         left_over = builder.sub(channels, builder.mul(loop.index, I64(lanes)))
         mask = first_lanes(builder, left_over, lanes) if masked else None
+        sums = [weights.bias()] * (rt * ot)
+        kept = weights.rows(range(kernel[0])) if keep_all else {}
 
-        def weight(ky: int, kx: int) -> Any:
-            return load_at(builder, byte_offset(builder, block_weights, (ky * kernel[1] + kx) * vector_bytes), vector)
-
-        def row_weights(kys: list[int]) -> dict[tuple[int, int], Any]:
-            return {(ky, kx): weight(ky, kx) for ky in kys for kx in range(kernel[1])}
-
-        bias = weight(kernel[0], 0)
-        kept = row_weights(list(range(kernel[0]))) if keep_all else {}
-
-        def add_pixel(r: int, c: int, weights: dict[tuple[int, int], Any], sums: list[Any]) -> list[Any]:
+        def add_pixel(sums: list[Any], r: int, c: int, taken: Mapping[tuple[int, int], Any]) -> list[Any]:
             pointer = byte_offset(builder, byte_offset(builder, row_pointers[r], place), column_offsets[c])
-            value = load_lanes(builder, pointer, lanes, mask)
+            value = load_lanes(builder, pointer, ir.VectorType(F32, lanes), mask)
             for d, ky in row_uses[r]:
                 for o, kx in column_uses[c]:
-                    sums[d * ot + o] = fma_value(builder, target, value, weights[ky, kx], sums[d * ot + o])
+                    sums[d * ot + o] = fma_value(builder, target, value, taken[ky, kx], sums[d * ot + o])
             return sums
 
-        def add_row(r: int, sums: list[Any]) -> list[Any]:
-            weights = kept or row_weights([ky for _, ky in row_uses[r]])
+        def add_row(sums: list[Any], r: int) -> list[Any]:
+            taken = kept or weights.rows([ky for _, ky in row_uses[r]])
             for c in column_uses:
-                def add(values: list[Any], c: int = c) -> list[Any]:
-                    return add_pixel(r, c, weights, values)
-                sums = conditional(builder, column_inside[c], sums, add)
+                sums = conditional(builder, column_inside[c], sums, functools.partial(add_pixel, r=r, c=c, taken=taken))
             return sums
 
-        sums = [bias] * (rt * ot)
         for r in row_uses:
-            def add(values: list[Any], r: int = r) -> list[Any]:
-                return add_row(r, values)
-            sums = conditional(builder, row_inside[r], sums, add)
-
-        def store(d: int, o: int) -> None:
-            offset = builder.add(builder.add(builder.mul(y_row, I64(d)), builder.mul(pixel, I64(o))), place)
-            value = finish_value(builder, target, epilogue, sums[d * ot + o],
-                                 lambda: load_lanes(builder, byte_offset(builder, residual, offset), lanes, mask))
-            store_lanes(builder, value, byte_offset(builder, y, offset), mask)
-
+            sums = conditional(builder, row_inside[r], sums, functools.partial(add_row, r=r))
         for d in range(rt):
             with builder.if_then(builder.icmp_signed(">", rows, I64(d))):
                 for o in range(ot):
                     with builder.if_then(builder.icmp_signed(">", columns, I64(o))):
-                        store(d, o)
+                        offset = builder.add(builder.add(builder.mul(y_row, I64(d)), builder.mul(pixel, I64(o))), place)
+                        store_finished(builder, target, epilogue, sums[d * ot + o], y, residual, offset, mask)
         loop.end([])
 
     return micro_kernel("depthwise_tile", 15, body)
+
+
+def _inside(builder: Any, uses: Uses, start: Any, end: Any) -> dict[int, Any]:
+    """For each input position from ``start`` on, whether it lies in 0..end-1."""
+    return {i: builder.icmp_unsigned("<", builder.add(start, I64(i)), end) for i in uses}
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """The weights of one block of channels, [taps + 1] vectors in memory."""
+
+    builder: Any
+    kernel: tuple[int, int]
+    pointer: Any
+    vector: ir.Type
+
+    def _load(self, number: int) -> Any:
+        place = byte_offset(self.builder, self.pointer, number * 4 * self.vector.count)
+        return load_at(self.builder, place, self.vector)
+
+    def bias(self) -> Any:
+        """What sums start from."""
+        return self._load(self.kernel[0] * self.kernel[1])
+
+    def rows(self, kys: Iterable[int]) -> dict[tuple[int, int], Any]:
+        """The weights of some kernel rows, by row and column."""
+        return {(ky, kx): self._load(ky * self.kernel[1] + kx) for ky in kys for kx in range(self.kernel[1])}
 
 
 def make(target: Target, kernel_h: int, kernel_w: int, stride_h: int, stride_w: int, dilation_h: int, dilation_w: int,

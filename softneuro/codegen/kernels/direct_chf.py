@@ -13,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel
-from softneuro.codegen.finish import finish_value, load_lanes, store_lanes
+from llvmlite import ir
+
+from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, load_lanes, micro_kernel, splat_at
+from softneuro.codegen.finish import store_finished
 from softneuro.codegen.memory import load_i64
+from softneuro.codegen.products import add_products
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import F32, I32, first_lanes, fma_value, splat_value
+from softneuro.codegen.vector import F32, I32, first_lanes
 from softneuro.ops.epilogue import Epilogue
 
 __all__ = ["make"]
@@ -30,36 +33,27 @@ def _tile(target: Target, kt: int, nv: int, masked: bool, epilogue: Epilogue) ->
     how many of the nv * lanes pixels are read and stored when ``masked``; otherwise all are.
     """
     lanes = target.f32_lanes
+    vector = ir.VectorType(F32, lanes)
 
     def body(builder: Any, args: list[Any]) -> None:
         x, offsets, steps, w, bias, y, plane, residual, rows, columns = args
         masks = [first_lanes(builder, builder.sub(columns, I64(v * lanes)), lanes) if masked else None
                  for v in range(nv)]
 
-        def splat_at(pointer: Any, index: int) -> Any:
-            return splat_value(builder, load_at(builder, byte_offset(builder, pointer, 4 * index), F32), lanes)
-
-        start = [splat_at(bias, i) for i in range(kt)]
+        start = [splat_at(builder, byte_offset(builder, bias, 4 * i), lanes) for i in range(kt)]
         loop = CountedLoop(builder, steps, [byte_offset(builder, w, 0), *(value for value in start for _ in range(nv))])
         weights, *sums = loop.carried
         step = load_at(builder, byte_offset(builder, offsets, builder.shl(loop.index, I64(2))), I32)
         pixels = byte_offset(builder, x, builder.sext(step, I64))
-        inputs = [load_lanes(builder, byte_offset(builder, pixels, 4 * lanes * v), lanes, masks[v]) for v in range(nv)]
-        updated = []
-        for i in range(kt):
-            weight = splat_at(weights, i)
-            updated += [fma_value(builder, target, weight, inputs[v], sums[i * nv + v]) for v in range(nv)]
-        loop.end([byte_offset(builder, weights, 4 * kt), *updated])
+        inputs = [load_lanes(builder, byte_offset(builder, pixels, 4 * lanes * v), vector, masks[v]) for v in range(nv)]
+        factors = (byte_offset(builder, weights, 4 * i) for i in range(kt))
+        sums = add_products(builder, target, factors, inputs, sums)
+        loop.end([byte_offset(builder, weights, 4 * kt), *sums])
         for i in range(kt):
             with builder.if_then(builder.icmp_signed(">", rows, I64(i))):
                 for v in range(nv):
-                    offset = builder.add(builder.mul(plane, I64(i)), I64(4 * lanes * v))
-
-                    def addend(offset: Any = offset, mask: Any = masks[v]) -> Any:
-                        return load_lanes(builder, byte_offset(builder, residual, offset), lanes, mask)
-
-                    value = finish_value(builder, target, epilogue, loop.carried[1 + i * nv + v], addend)
-                    store_lanes(builder, value, byte_offset(builder, y, offset), masks[v])
+                    place = builder.add(builder.mul(plane, I64(i)), I64(4 * lanes * v))
+                    store_finished(builder, target, epilogue, loop.carried[1 + i * nv + v], y, residual, place, masks[v])
 
     return micro_kernel("direct_tile_part" if masked else "direct_tile", 10, body)
 

@@ -13,8 +13,7 @@ from llvmlite import ir
 
 from softneuro.codegen.branch import conditional
 from softneuro.codegen.elementary import exact_maximum_value
-from softneuro.codegen.emit import I64, CountedLoop, byte_offset, micro_kernel
-from softneuro.codegen.finish import load_lanes, store_lanes
+from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_lanes, micro_kernel, store_lanes
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, first_lanes, splat_value
@@ -46,7 +45,8 @@ def make(target: Target, kind: str, nv: int) -> Callable[[int, int, int], None]:
 def _channel_group(target: Target, kind: str, nv: int) -> Any:
     """The intrinsic ``group(x, y, pixels, pixel_bytes, channels)``; pixels >= 1, channels from x on >= 1."""
     lanes = target.f32_lanes
-    start = ir.Constant(ir.VectorType(F32, lanes), [0.0 if kind == "average" else -math.inf] * lanes)
+    vector = ir.VectorType(F32, lanes)
+    start = ir.Constant(vector, [0.0 if kind == "average" else -math.inf] * lanes)
 
     def combine(builder: Any, a: Any, b: Any) -> Any:
         return builder.fadd(a, b) if kind == "average" else exact_maximum_value(builder, a, b)
@@ -62,7 +62,7 @@ def _channel_group(target: Target, kind: str, nv: int) -> Any:
             count = builder.select(builder.icmp_signed("<", left, I64(_BLOCK)), left, I64(_BLOCK))
             inner = CountedLoop(builder, count, [pointer, *[start] * nv])
             pointer, *parts = inner.carried
-            loaded = [load_lanes(builder, byte_offset(builder, pointer, j * 4 * lanes), lanes, mask)
+            loaded = [load_lanes(builder, byte_offset(builder, pointer, j * 4 * lanes), vector, mask)
                       for j, mask in enumerate(masks)]
             inner.end([byte_offset(builder, pointer, pixel_bytes),
                        *(combine(builder, p, v) for p, v in zip(parts, loaded, strict=True))])

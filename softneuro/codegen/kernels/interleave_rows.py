@@ -13,23 +13,23 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 
-from softneuro.codegen.emit import I64, byte_offset
-from softneuro.codegen.finish import load_lanes, store_lanes
+from softneuro.codegen.emit import I64, byte_offset, load_lanes, store_lanes
 from softneuro.codegen.memory import load_f32, load_i64, store_f32
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import I32, build_intrinsic, first_lanes
+from softneuro.codegen.vector import F32, I32, build_intrinsic, first_lanes
 
 __all__ = ["make"]
 
 
 def _weave(lanes: int) -> Any:
     """The intrinsic ``weave(destination, even, odd, count)``: the first ``count`` (1..lanes) of two rows in turn."""
+    vector = ir.VectorType(F32, lanes)
     orders = [[half * lanes // 2 + i // 2 + i % 2 * lanes for i in range(lanes)] for half in range(2)]
 
     def generate(builder: Any, args: list[Any]) -> None:
         destination, even, odd, count = args
         mask = first_lanes(builder, count, lanes)
-        rows = [load_lanes(builder, byte_offset(builder, address, 0), lanes, mask) for address in (even, odd)]
+        rows = [load_lanes(builder, byte_offset(builder, address, 0), vector, mask) for address in (even, odd)]
         for half, order in enumerate(orders):
             woven = builder.shuffle_vector(*rows, ir.Constant(ir.VectorType(I32, lanes), order))
             kept = builder.sub(builder.shl(count, I64(1)), I64(half * lanes))

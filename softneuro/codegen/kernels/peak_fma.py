@@ -5,15 +5,16 @@ Words: 0 steps (at least 1), 1 factor and addend (two float32), 2 sink (64 bytes
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
-from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel, store_at
+from softneuro.codegen.emit import I64, CountedLoop, byte_offset, micro_kernel, splat_at, store_at
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import F32, fma_value, splat_value
+from softneuro.codegen.vector import F32, fma_value
 
 __all__ = ["make"]
 
@@ -30,14 +31,12 @@ def make(target: Target, chains: int) -> Callable[[int, int, int], None]:
     def body(builder: Any, args: list[Any]) -> None:
         steps, numbers, sink = args
         factor, addend = (
-            splat_value(builder, load_at(builder, byte_offset(builder, numbers, 4 * i), F32), lanes) for i in range(2)
+            splat_at(builder, byte_offset(builder, numbers, 4 * i), lanes) for i in range(2)
         )
         zero = ir.Constant(ir.VectorType(F32, lanes), [0.0] * lanes)
         loop = CountedLoop(builder, steps, [zero] * chains)
         loop.end([fma_value(builder, target, value, factor, addend) for value in loop.carried])
-        total = loop.carried[0]
-        for value in loop.carried[1:]:
-            total = builder.fadd(total, value)
+        total = functools.reduce(builder.fadd, loop.carried)
         store_at(builder, builder.extract_element(total, I64(0)), byte_offset(builder, sink, 0))
 
     tile = micro_kernel(f"peak_fma_{chains}", 3, body)

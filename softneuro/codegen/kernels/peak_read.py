@@ -5,6 +5,7 @@ Words: 0 buffer, 1 steps of one pass (at least 1), 2 passes, 3 sink (64 bytes fo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -38,9 +39,7 @@ def make(target: Target, loads: int) -> Callable[[int, int, int], None]:
         found = [load_at(builder, byte_offset(builder, place, 4 * lanes * i), vector) for i in range(loads)]
         loop.end([builder.fadd(value, more) for value, more in zip(loop.carried, found, strict=True)])
         again.end(loop.carried)
-        total = again.carried[0]
-        for value in again.carried[1:]:
-            total = builder.fadd(total, value)
+        total = functools.reduce(builder.fadd, again.carried)
         store_at(builder, builder.extract_element(total, I64(0)), byte_offset(builder, sink, 0))
 
     tile = micro_kernel(f"peak_read_{loads}", 4, body)

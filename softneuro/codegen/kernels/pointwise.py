@@ -15,11 +15,11 @@ from typing import Any
 from llvmlite import ir
 
 from softneuro.codegen.branch import conditional
-from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel, store_at
+from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, load_lanes, micro_kernel, store_lanes
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.pointwise_emit import element_bytes, from_memory, memory_type, program_value, to_memory
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import call_intrinsic, first_lanes, splat_value
+from softneuro.codegen.vector import first_lanes, splat_value
 from softneuro.ops.pointwise import TypedInstruction, typed_program
 from softneuro.types import DType
 
@@ -75,89 +75,104 @@ def _accesses(inputs: int) -> Mapping[int, tuple[bool | None, ...]]:
 
 def _block(target: Target, program: Sequence[TypedInstruction], dtypes: Sequence[str]) -> Any:
     """The intrinsic ``block(args, i0, i1, i2, rows, start, count)``: elements start.. of rows i2.. of (i0, i1)."""
-    lanes = target.f32_lanes
-    result = str(program[-1].result)
-    kinds = [ir.VectorType(memory_type(dtype), lanes) for dtype in dtypes]
-    firsts = [_FIRST_INPUT + _INPUT_WORDS * index for index in range(len(dtypes))]
+    block = _Block(target, program, dtypes)
     accesses = _accesses(len(dtypes))
 
     def body(builder: Any, arguments: list[Any]) -> None:
         args, i0, i1, i2, rows, start, count = arguments
-        spreads = [builder.alloca(kind) for kind in kinds] if -1 in accesses else []
+        spreads = [builder.alloca(kind) for kind in block.kinds] if -1 in accesses else [None] * len(dtypes)
 
         def word(index: int) -> Any:
             return load_at(builder, byte_offset(builder, args, 8 * index), I64, 8)
 
-        def place_in(index: int) -> Any:
-            strides = (word(index + 1 + axis) for axis in range(4))
-            first, *others = (builder.mul(i, s) for i, s in zip((i0, i1, i2, start), strides, strict=True))
-            return functools.reduce(builder.add, others, first)
-
-        row = builder.add(builder.mul(builder.add(builder.mul(i0, word(1)), i1), word(2)), i2)
-        inner = word(3)
-        place = builder.mul(builder.add(builder.mul(row, inner), start), I64(element_bytes(result)))
-        pointers, steps = [byte_offset(builder, word(4), place)], [builder.mul(inner, I64(element_bytes(result)))]
-        for first in firsts:
-            pointers.append(byte_offset(builder, word(first), place_in(first)))
-            steps.append(word(first + 3))
-        strides = [word(first + 4) for first in firsts]
-
-        def every_row(access: Sequence[bool | None]) -> None:
-            loop = CountedLoop(builder, rows, pointers)
-            y, *sources = loop.carried
-            readers = [_reader(builder, *input_) for input_ in
-                       zip(access, sources, strides, dtypes, spreads or [None] * len(dtypes), strict=True)]
-            _row(builder, y, readers, count)
-            loop.end([byte_offset(builder, p, s) for p, s in zip(loop.carried, steps, strict=True)])
-
+        places = block.places(builder, word, (i0, i1, i2, start))
+        strides = [word(first + 4) for first in block.firsts]
         number = _variant(builder, strides, accesses)
         for variant, access in accesses.items():
             with builder.if_then(builder.icmp_signed("==", number, I64(variant))):
-                every_row(access)
+                loop = CountedLoop(builder, rows, [pointer for pointer, _ in places])
+                y, *sources = loop.carried
+                readers = [block.reader(builder, *input_) for input_ in
+                           zip(access, sources, strides, dtypes, spreads, strict=True)]
+                block.row(builder, y, readers, count)
+                loop.end([byte_offset(builder, p, step) for p, (_, step) in zip(loop.carried, places, strict=True)])
 
-    def _reader(builder: Any, dense: bool | None, pointer: Any, stride: Any, dtype: str, spread: Any) -> Reader:
+    return micro_kernel("pointwise_block", 7, body)
+
+
+class _Block:
+    """The emitters of a program on inputs of the given data types.
+
+    kinds: the vectors that are read of each input; firsts: where each input's words start.
+    """
+
+    def __init__(self, target: Target, program: Sequence[TypedInstruction], dtypes: Sequence[str]) -> None:
+        self._target, self._lanes, self._program, self._dtypes = target, target.f32_lanes, program, dtypes
+        self._result = str(program[-1].result)
+        self.kinds = [ir.VectorType(memory_type(dtype), self._lanes) for dtype in dtypes]
+        self.firsts = [_FIRST_INPUT + _INPUT_WORDS * index for index in range(len(dtypes))]
+
+    def places(self, builder: Any, word: Callable[[int], Any], position: Sequence[Any]) -> list[tuple[Any, Any]]:
+        """Byte pointers to element ``position`` (i0, i1, i2, inner) of the output and all inputs, and bytes to the next
+        row of each."""
+        i0, i1, i2, start = position
+        row = builder.add(builder.mul(builder.add(builder.mul(i0, word(1)), i1), word(2)), i2)
+        inner, size = word(3), I64(element_bytes(self._result))
+        offset = builder.mul(builder.add(builder.mul(row, inner), start), size)
+        found = [(byte_offset(builder, word(4), offset), builder.mul(inner, size))]
+        for first in self.firsts:
+            strides = (word(first + 1 + axis) for axis in range(4))
+            parts = [builder.mul(i, stride) for i, stride in zip(position, strides, strict=True)]
+            place = byte_offset(builder, word(first), functools.reduce(builder.add, parts))
+            found.append((place, word(first + 3)))
+        return found
+
+    def reader(self, builder: Any, dense: bool | None, pointer: Any, stride: Any, dtype: str, spread: Any) -> Reader:
         """How a row's vectors are read; where only the run knows, one value is spread in memory and read again."""
-        kind = ir.VectorType(memory_type(dtype), lanes)
+        kind = ir.VectorType(memory_type(dtype), self._lanes)
 
         def splat() -> Any:
-            return splat_value(builder, load_at(builder, pointer, memory_type(dtype), 1), lanes)
+            return splat_value(builder, load_at(builder, pointer, memory_type(dtype), 1), self._lanes)
 
         if dense is False:
             value = splat()
             return lambda place, mask: value
         if dense:
-            return lambda place, mask: _load(builder, _element(builder, pointer, place, dtype), kind, mask)
+            return lambda place, mask: load_lanes(builder, _element(builder, pointer, place, dtype), kind, mask, 1)
 
         def fill(_: list[Any]) -> list[Any]:
             builder.store(splat(), spread)
             return [builder.bitcast(spread, pointer.type)]
 
         (origin,) = conditional(builder, builder.icmp_signed("==", stride, I64(0)), [pointer], fill)
-        return lambda place, mask: _load(builder, byte_offset(builder, origin, builder.mul(place, stride)), kind, mask)
+        return lambda place, mask: load_lanes(builder, byte_offset(builder, origin, builder.mul(place, stride)), kind,
+                                              mask, 1)
 
-    def _row(builder: Any, y: Any, readers: list[Reader], count: Any) -> None:
-        def elements(place: Any, mask: Any = None) -> None:
-            inputs = [from_memory(builder, dtype, read(place, mask)) for dtype, read in zip(dtypes, readers, strict=True)]
-            value = to_memory(builder, result, program_value(builder, target, program, inputs, lanes))
-            _store(builder, value, _element(builder, y, place, result), mask)
+    def _elements(self, builder: Any, y: Any, readers: Sequence[Reader], place: Any, mask: Any = None) -> None:
+        """One vector of the row, from element ``place`` on."""
+        inputs = [from_memory(builder, dtype, read(place, mask))
+                  for dtype, read in zip(self._dtypes, readers, strict=True)]
+        value = program_value(builder, self._target, self._program, inputs, self._lanes)
+        store_lanes(builder, to_memory(builder, self._result, value), _element(builder, y, place, self._result), mask, 1)
 
+    def row(self, builder: Any, y: Any, readers: Sequence[Reader], count: Any) -> None:
+        """``count`` elements of a row: whole vectors, then a masked one."""
+        lanes = self._lanes
         groups = builder.ashr(count, I64(lanes.bit_length() - 1))
 
         def whole(values: list[Any]) -> list[Any]:
             loop = CountedLoop(builder, groups, [])
-            elements(builder.mul(loop.index, I64(lanes)))
+            self._elements(builder, y, readers, builder.mul(loop.index, I64(lanes)))
             loop.end([])
             return values
 
         def rest(values: list[Any]) -> list[Any]:
-            elements(done, first_lanes(builder, builder.sub(count, done), lanes))
+            self._elements(builder, y, readers, done, first_lanes(builder, builder.sub(count, done), lanes))
             return values
 
         done = builder.mul(groups, I64(lanes))
         conditional(builder, builder.icmp_signed(">", groups, I64(0)), [], whole)
         conditional(builder, builder.icmp_signed("<", done, count), [], rest)
-
-    return micro_kernel("pointwise_block", 7, body)
 
 
 def _variant(builder: Any, strides: Sequence[Any], known: Container[int]) -> Any:
@@ -174,25 +189,3 @@ def _variant(builder: Any, strides: Sequence[Any], known: Container[int]) -> Any
 
 def _element(builder: Any, pointer: Any, index: Any, dtype: str) -> Any:
     return byte_offset(builder, pointer, builder.mul(index, I64(element_bytes(dtype))))
-
-
-def _suffix(vector: Any) -> str:
-    element = vector.element
-    return f"v{vector.count}{'f32' if isinstance(element, ir.FloatType) else f'i{element.width}'}.p0"
-
-
-def _load(builder: Any, pointer: Any, vector: Any, mask: Any) -> Any:
-    """A vector, or with a mask only its lanes (the others are 0)."""
-    if mask is None:
-        return load_at(builder, pointer, vector, 1)
-    arguments = [builder.bitcast(pointer, vector.as_pointer()), ir.IntType(32)(1), mask, ir.Constant(vector, None)]
-    return call_intrinsic(builder, f"llvm.masked.load.{_suffix(vector)}", vector, arguments)
-
-
-def _store(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
-    """Store a vector, or with a mask only its lanes."""
-    if mask is None:
-        store_at(builder, value, pointer, 1)
-        return
-    arguments = [value, builder.bitcast(pointer, value.type.as_pointer()), ir.IntType(32)(1), mask]
-    call_intrinsic(builder, f"llvm.masked.store.{_suffix(value.type)}", ir.VoidType(), arguments)

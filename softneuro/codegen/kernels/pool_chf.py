@@ -18,42 +18,42 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
+from numba.extending import register_jitable
 
+from softneuro.codegen.conventions import POOL_ROWS
 from softneuro.codegen.elementary import exact_maximum_value
 from softneuro.codegen.emit import byte_offset, load_at
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, I32, VectorType, build_intrinsic, vectors
 
-__all__ = ["ROWS", "make"]
+__all__ = ["make"]
 
-ROWS = 4  # padded rows in flight for each thread
 _WIDEST_SHUFFLE = 4
 
 
 def make(target: Target, kind: str, stride: int, kernel_h: int, kernel_w: int) -> Callable[[int, int, int], None]:
     """The kernel of ``max`` or ``average`` for a window along h and w, and a stride along w."""
     v = vectors(target)
-    lanes, load, load_n, store, store_n, splat, mul = v.lanes, v.load, v.load_n, v.store, v.store_n, v.splat, v.mul
+    lanes, store, splat = v.lanes, v.store, v.splat
     vector = VectorType(F32, lanes)
-    exact_maximum = build_intrinsic(vector, [vector, vector], lambda b, a: exact_maximum_value(b, *a))
     is_average = kind == "average"
-    combine = v.add if is_average else exact_maximum
+    combine = v.add if is_average else build_intrinsic(vector, [vector, vector], lambda b, a: exact_maximum_value(b, *a))
     neutral = 0.0 if is_average else -math.inf
-    load_strided = _strided_load(lanes, stride)
+    down = _down(target, combine, neutral, is_average, kernel_h)
+    along = _along(target, combine, is_average, kernel_w, stride)
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         x, y, planes = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2)
         out_d, out_h, out_w = load_i64(args, 3), load_i64(args, 4), load_i64(args, 5)
         plane_bytes, step_d, step_h = load_i64(args, 6), load_i64(args, 7), load_i64(args, 8)
-        tap_d, tap_h, width, pad = load_i64(args, 9), load_i64(args, 10), load_i64(args, 11), load_i64(args, 12)
-        row_floats, tap_w = load_i64(args, 13), load_i64(args, 14)
-        windows_d, windows_h, factors = load_i64(args, 15), load_i64(args, 16), load_i64(args, 17)
+        width, pad, row_floats, tap_w = load_i64(args, 11), load_i64(args, 12), load_i64(args, 13), load_i64(args, 14)
+        windows_d, windows_h = load_i64(args, 15), load_i64(args, 16)
         row_bytes = row_floats * 4
-        rows = load_i64(args, 18) + tid * ROWS * row_bytes
+        rows = load_i64(args, 18) + tid * POOL_ROWS * row_bytes
         threads = min(nthreads, load_i64(args, 19))
         units = planes * out_d * out_h if tid < threads else 0
-        for i in range(0, ROWS * row_floats, lanes):
+        for i in range(0, POOL_ROWS * row_floats, lanes):
             if units > 0:
                 store(rows + i * 4, splat(neutral))
         end = units * (tid + 1) // threads
@@ -63,35 +63,12 @@ def make(target: Target, kind: str, stride: int, kernel_h: int, kernel_w: int) -
         plane = slab // out_d
         d = slab - plane * out_d
         while unit < end:
-            last = min(unit + ROWS, end)
-            row = rows + pad * 4
-            for _ in range(unit, last):
+            last = min(unit + POOL_ROWS, end)
+            for each in range(last - unit):
                 at_d, at_h = windows_d + d * 24, windows_h + h * 24
-                source = x + plane * plane_bytes + load_i64(at_d, 0) * step_d + load_i64(at_h, 0) * step_h
-                taps_d, taps_h = load_i64(at_d, 1), load_i64(at_h, 1)
-                factor = splat(1.0 / (load_i64(at_d, 2) * load_i64(at_h, 2)))
-                if width < lanes:
-                    total = splat(neutral)
-                    for kd in range(taps_d):
-                        for kh in range(taps_h):
-                            total = combine(total, load_n(source + kd * tap_d + kh * tap_h, width))
-                    store_n(row, mul(total, factor) if is_average else total, width)
-                elif taps_d == 1 and taps_h == kernel_h:
-                    for start in range(0, width, lanes):
-                        i = min(start, width - lanes)
-                        total = load(source + i * 4)
-                        for kh in range(1, kernel_h):
-                            total = combine(total, load(source + kh * tap_h + i * 4))
-                        store(row + i * 4, mul(total, factor) if is_average else total)
-                else:
-                    for start in range(0, width, lanes):
-                        i = min(start, width - lanes)
-                        total = splat(neutral)
-                        for kd in range(taps_d):
-                            for kh in range(taps_h):
-                                total = combine(total, load(source + kd * tap_d + kh * tap_h + i * 4))
-                        store(row + i * 4, mul(total, factor) if is_average else total)
-                row += row_bytes
+                down(x + plane * plane_bytes + load_i64(at_d, 0) * step_d + load_i64(at_h, 0) * step_h,
+                     rows + each * row_bytes + pad * 4, width, load_i64(at_d, 1), load_i64(at_h, 1), load_i64(args, 9),
+                     load_i64(args, 10), 1.0 / (load_i64(at_d, 2) * load_i64(at_h, 2)))
                 h += 1
                 if h == out_h:
                     h = 0
@@ -99,24 +76,66 @@ def make(target: Target, kind: str, stride: int, kernel_h: int, kernel_w: int) -
                     if d == out_d:
                         d = 0
                         plane += 1
-            row = rows
-            for each in range(unit, last):
-                place = y + each * out_w * 4
-                for start in range(0, out_w, lanes):
-                    i = max(0, min(start, out_w - lanes))
-                    total = load_strided(row + i * stride * 4)
-                    for kw in range(1, kernel_w):
-                        total = combine(total, load_strided(row + i * stride * 4 + kw * tap_w))
-                    if is_average:
-                        total = mul(total, load(factors + i * 4))
-                    if out_w < lanes:
-                        store_n(place, total, out_w)
-                    else:
-                        store(place + i * 4, total)
-                row += row_bytes
+            for each in range(last - unit):
+                along(rows + each * row_bytes, y + (unit + each) * out_w * 4, out_w, tap_w, load_i64(args, 17))
             unit = last
 
     return kernel
+
+
+def _down(target: Target, combine: Any, neutral: float, is_average: bool, kernel_h: int) -> Any:
+    """The function ``down(source, row, width, taps_d, taps_h, tap_d, tap_h, factor)``: taps along d and h to a row."""
+    v = vectors(target)
+    lanes, load, load_n, store, store_n, splat, mul = v.lanes, v.load, v.load_n, v.store, v.store_n, v.splat, v.mul
+
+    @register_jitable
+    def down(source: int, row: int, width: int, taps_d: int, taps_h: int, tap_d: int, tap_h: int, factor: float) -> None:
+        if width < lanes:
+            total = splat(neutral)
+            for kd in range(taps_d):
+                for kh in range(taps_h):
+                    total = combine(total, load_n(source + kd * tap_d + kh * tap_h, width))
+            store_n(row, mul(total, splat(factor)) if is_average else total, width)
+        elif taps_d == 1 and taps_h == kernel_h:
+            for start in range(0, width, lanes):
+                i = min(start, width - lanes)
+                total = load(source + i * 4)
+                for kh in range(1, kernel_h):
+                    total = combine(total, load(source + kh * tap_h + i * 4))
+                store(row + i * 4, mul(total, splat(factor)) if is_average else total)
+        else:
+            for start in range(0, width, lanes):
+                i = min(start, width - lanes)
+                total = splat(neutral)
+                for kd in range(taps_d):
+                    for kh in range(taps_h):
+                        total = combine(total, load(source + kd * tap_d + kh * tap_h + i * 4))
+                store(row + i * 4, mul(total, splat(factor)) if is_average else total)
+
+    return down
+
+
+def _along(target: Target, combine: Any, is_average: bool, kernel_w: int, stride: int) -> Any:
+    """The function ``along(row, place, out_w, tap_w, factors)``: taps along w of a padded row to an output row."""
+    v = vectors(target)
+    lanes, load, store, store_n, mul = v.lanes, v.load, v.store, v.store_n, v.mul
+    load_strided = _strided_load(lanes, stride)
+
+    @register_jitable
+    def along(row: int, place: int, out_w: int, tap_w: int, factors: int) -> None:
+        for start in range(0, out_w, lanes):
+            i = max(0, min(start, out_w - lanes))
+            total = load_strided(row + i * stride * 4)
+            for kw in range(1, kernel_w):
+                total = combine(total, load_strided(row + i * stride * 4 + kw * tap_w))
+            if is_average:
+                total = mul(total, load(factors + i * 4))
+            if out_w < lanes:
+                store_n(place, total, out_w)
+            else:
+                store(place + i * 4, total)
+
+    return along
 
 
 def _strided_load(lanes: int, stride: int) -> Any:

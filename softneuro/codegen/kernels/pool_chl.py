@@ -7,16 +7,16 @@ windows: int64 [outputs][3]: first input position inside x, taps inside x, and h
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
 
 from softneuro.codegen.branch import conditional
 from softneuro.codegen.elementary import exact_maximum_value, maximum_value
-from softneuro.codegen.emit import I64, CountedLoop, byte_offset, micro_kernel
-from softneuro.codegen.finish import load_lanes, store_lanes
+from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_lanes, micro_kernel, store_lanes
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, call_intrinsic, first_lanes, splat_value
@@ -61,82 +61,93 @@ def make(target: Target, kind: str, nv: int) -> Callable[[int, int, int], None]:
 
 def _pool_pixel(target: Target, kind: str, nv: int) -> Any:
     """The intrinsic ``pixel(x, y, channels, taps_d, taps_h, taps_w, tap_d, tap_h, tap_w, count)``."""
-    lanes = target.f32_lanes
-    vector = ir.VectorType(F32, lanes)
-    zero = ir.Constant(vector, [0.0] * lanes)
-    lowest = ir.Constant(vector, [-math.inf] * lanes)
+    width = nv * target.f32_lanes
 
     def body(builder: Any, arguments: list[Any]) -> None:
-        x, y, channels, *window = arguments
-        *window, count = window
-        scale = builder.fdiv(F32(1.0), builder.sitofp(count, F32)) if kind == "average" else None
-
-        def group(first: Any, masks: list[Any]) -> None:
-            offset = builder.mul(first, I64(4))
-            source, place = byte_offset(builder, x, offset), byte_offset(builder, y, offset)
-            values = _average(source, masks) if kind == "average" else _maximum(source, masks)
-            for j, (value, mask) in enumerate(zip(values, masks, strict=True)):
-                if scale is not None:
-                    value = builder.fmul(value, splat_value(builder, scale, lanes))
-                store_lanes(builder, value, byte_offset(builder, place, j * 4 * lanes), mask)
-
-        def taps(source: Any, masks: list[Any], initial: list[Any], combine: Combine) -> list[Any]:
-            """Fold ``combine`` over the vectors of all taps."""
-
-            def over(axis: int, pointer: Any, values: list[Any]) -> list[Any]:
-                loop = CountedLoop(builder, window[axis], [pointer, *values])
-                pointer, *values = loop.carried
-                if axis < 2:
-                    values = over(axis + 1, pointer, values)
-                else:
-                    loaded = [load_lanes(builder, byte_offset(builder, pointer, j * 4 * lanes), lanes, mask)
-                              for j, mask in enumerate(masks)]
-                    values = combine(values, loaded)
-                loop.end([byte_offset(builder, pointer, window[3 + axis]), *values])
-                return list(loop.carried[1:])
-
-            product = builder.mul(builder.mul(window[0], window[1]), window[2])
-            return conditional(builder, builder.icmp_signed(">", product, I64(0)), initial,
-                               lambda values: over(0, source, values))
-
-        def _average(source: Any, masks: list[Any]) -> list[Any]:
-            return taps(source, masks, [zero] * nv, lambda sums, loaded: [
-                builder.fadd(s, v) for s, v in zip(sums, loaded, strict=True)])
-
-        def _maximum(source: Any, masks: list[Any]) -> list[Any]:
-            """Largest and sum side by side; only where a sum is NaN (or inf - inf) again with the exact maximum."""
-
-            def fast(values: list[Any], loaded: list[Any]) -> list[Any]:
-                largest = [maximum_value(builder, v, m) for m, v in zip(values[:nv], loaded, strict=True)]
-                return largest + [builder.fadd(s, v) for s, v in zip(values[nv:], loaded, strict=True)]
-
-            def exact(values: list[Any], loaded: list[Any]) -> list[Any]:
-                return [exact_maximum_value(builder, m, v) for m, v in zip(values, loaded, strict=True)]
-
-            values = taps(source, masks, [lowest] * nv + [zero] * nv, fast)
-            largest, sums = values[:nv], values[nv:]
-            doubtful = builder.fcmp_unordered("uno", sums[0], sums[0])
-            for s in sums[1:]:
-                doubtful = builder.or_(doubtful, builder.fcmp_unordered("uno", s, s))
-            some = call_intrinsic(builder, f"llvm.vector.reduce.or.v{lanes}i1", ir.IntType(1), [doubtful])
-            return conditional(builder, some, largest, lambda _: taps(source, masks, [lowest] * nv, exact))
-
-        width = nv * lanes
+        x, y, channels, *window, count = arguments
+        pixel = _Pixel(builder, target, kind, nv, window, count)
         groups = builder.sdiv(channels, I64(width))
+        done = builder.mul(groups, I64(width))
 
         def whole(values: list[Any]) -> list[Any]:
             loop = CountedLoop(builder, groups, [])
-            group(builder.mul(loop.index, I64(width)), [None] * nv)
+            pixel.group(x, y, builder.mul(loop.index, I64(width)), [None] * nv)
             loop.end([])
             return values
 
         def rest(values: list[Any]) -> list[Any]:
-            left = builder.sub(channels, done)
-            group(done, [first_lanes(builder, builder.sub(left, I64(j * lanes)), lanes) for j in range(nv)])
+            lanes, left = target.f32_lanes, builder.sub(channels, done)
+            masks = [first_lanes(builder, builder.sub(left, I64(j * lanes)), lanes) for j in range(nv)]
+            pixel.group(x, y, done, masks)
             return values
 
-        done = builder.mul(groups, I64(width))
         conditional(builder, builder.icmp_signed(">", groups, I64(0)), [], whole)
         conditional(builder, builder.icmp_signed("<", done, channels), [], rest)
 
     return micro_kernel(f"pool_pixel_{nv}", 10, body)
+
+
+class _Pixel:
+    """Emits one output pixel. window: taps along d h w, then bytes from tap to tap; count: elements of an average."""
+
+    def __init__(self, builder: Any, target: Target, kind: str, nv: int, window: Sequence[Any], count: Any) -> None:
+        self._builder, self._nv, self._window, self._lanes = builder, nv, window, target.f32_lanes
+        self._vector = ir.VectorType(F32, self._lanes)
+        self._scale = builder.fdiv(F32(1.0), builder.sitofp(count, F32)) if kind == "average" else None
+
+    def _all(self, value: float) -> list[Any]:
+        """nv vectors of one value."""
+        return [ir.Constant(self._vector, [value] * self._lanes)] * self._nv
+
+    def group(self, x: Any, y: Any, first: Any, masks: Sequence[Any]) -> None:
+        """nv vectors of channels from number ``first`` on; masks are None for whole vectors."""
+        builder = self._builder
+        offset = builder.mul(first, I64(4))
+        source, place = byte_offset(builder, x, offset), byte_offset(builder, y, offset)
+        values = self._maximum(source, masks) if self._scale is None else self._average(source, masks)
+        for j, (value, mask) in enumerate(zip(values, masks, strict=True)):
+            store_lanes(builder, value, byte_offset(builder, place, j * 4 * self._lanes), mask)
+
+    def _taps(self, source: Any, masks: Sequence[Any], initial: list[Any], combine: Combine) -> list[Any]:
+        """Fold ``combine`` over the vectors of all taps."""
+        builder, window = self._builder, self._window
+
+        def over(axis: int, pointer: Any, values: list[Any]) -> list[Any]:
+            loop = CountedLoop(builder, window[axis], [pointer, *values])
+            pointer, *values = loop.carried
+            if axis < 2:
+                values = over(axis + 1, pointer, values)
+            else:
+                loaded = [load_lanes(builder, byte_offset(builder, pointer, j * 4 * self._lanes), self._vector, mask)
+                          for j, mask in enumerate(masks)]
+                values = combine(values, loaded)
+            loop.end([byte_offset(builder, pointer, window[3 + axis]), *values])
+            return list(loop.carried[1:])
+
+        product = builder.mul(builder.mul(window[0], window[1]), window[2])
+        return conditional(builder, builder.icmp_signed(">", product, I64(0)), initial,
+                           lambda values: over(0, source, values))
+
+    def _average(self, source: Any, masks: Sequence[Any]) -> list[Any]:
+        builder = self._builder
+        sums = self._taps(source, masks, self._all(0.0), lambda sums, loaded: [
+            builder.fadd(s, v) for s, v in zip(sums, loaded, strict=True)])
+        return [builder.fmul(s, splat_value(builder, self._scale, self._lanes)) for s in sums]
+
+    def _maximum(self, source: Any, masks: Sequence[Any]) -> list[Any]:
+        """Largest and sum side by side; only where a sum is NaN (or inf - inf) again with the exact maximum."""
+        builder, nv = self._builder, self._nv
+
+        def fast(values: list[Any], loaded: list[Any]) -> list[Any]:
+            largest = [maximum_value(builder, v, m) for m, v in zip(values[:nv], loaded, strict=True)]
+            return largest + [builder.fadd(s, v) for s, v in zip(values[nv:], loaded, strict=True)]
+
+        def exact(values: list[Any], loaded: list[Any]) -> list[Any]:
+            return [exact_maximum_value(builder, m, v) for m, v in zip(values, loaded, strict=True)]
+
+        lowest = self._all(-math.inf)
+        values = self._taps(source, masks, lowest + self._all(0.0), fast)
+        doubts = [builder.fcmp_unordered("uno", s, s) for s in values[nv:]]
+        doubtful = functools.reduce(builder.or_, doubts)
+        some = call_intrinsic(builder, f"llvm.vector.reduce.or.v{self._lanes}i1", ir.IntType(1), [doubtful])
+        return conditional(builder, some, values[:nv], lambda _: self._taps(source, masks, lowest, exact))

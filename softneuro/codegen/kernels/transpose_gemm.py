@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from softneuro.codegen.conventions import TRANSPOSE_LINE_WORDS
 from softneuro.codegen.gemm_tile import gemm_tile
 from softneuro.codegen.memory import load_i64
 from softneuro.codegen.target import Target
 
-__all__ = ["LINE_WORDS", "make"]
-
-LINE_WORDS = 6
+__all__ = ["make"]
 
 
 def make(target: Target, mr: int, nv: int, epilogue: str) -> Callable[[int, int, int], None]:
@@ -40,7 +39,7 @@ def make(target: Target, mr: int, nv: int, epilogue: str) -> Callable[[int, int,
             row = unit // tiles
             first = (unit - row * tiles) * mr
             part = row // count
-            line = lines + (row - part * count) * LINE_WORDS * 8
+            line = lines + (row - part * count) * TRANSPOSE_LINE_WORDS * 8
             pixels, taps = load_i64(line, 0), load_i64(line, 1)
             if first >= pixels:
                 continue

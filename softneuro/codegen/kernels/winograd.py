@@ -8,7 +8,7 @@ weights, the panel's outputs and the next block's inputs are prefetched, a littl
 
 Words: 0 x, 1 y, 2 weights, 3 bias, 4 zero pixel, 5 residual, 6 tile table, 7 phases, 8 workers, 9 first block,
 10 last block + 1, 11 blocks, 12 tiles, 13 height, 14 width, 15 output width, 16 depth, 17 filters, 18 panels,
-19 steps of depth in the last vector / UNROLL, 20 bytes from vector to vector of V, 21 from point to point, 22 v,
+19 steps of depth in the last vector / WINOGRAD_UNROLL, 20 bytes from vector to vector of V, 21 from point to point, 22 v,
 23 m, 24 patch, 25 bytes of a thread's m, 26 of a thread's patch.
 Tile table: int64 [tile][6]: byte offset of its first input pixel in x (which may lie outside the image), row and
 column of that pixel, byte offset of its first output pixel in y, how many rows and columns of its outputs exist.
@@ -21,12 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from softneuro.codegen.conventions import CACHE_LINE, WINOGRAD_UNROLL
 from softneuro.codegen.memory import load_i64, store_i64
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import vectors
 from softneuro.codegen.winograd_matrices import TAPS
 from softneuro.codegen.winograd_moves import copy_box, locate_tile, prefetch_box
-from softneuro.codegen.winograd_tile import UNROLL, line_bytes, most_rows, winograd_tile
+from softneuro.codegen.winograd_tile import line_bytes, most_rows, winograd_tile
 from softneuro.codegen.winograd_transforms import input_transform, output_transform
 
 __all__ = ["make"]
@@ -40,7 +41,7 @@ def make(target: Target, m: int, nv: int, epilogue: str) -> Callable[[int, int, 
     panel_width, panel_row = nv * lanes, nv * vector
     line = line_bytes(target, nv)
     lines = panel_row // line
-    tile_of_m = points * panel_row + 64
+    tile_of_m = points * panel_row + CACHE_LINE
     rows_at_once = most_rows(target, nv)
     with_residual = ":" in epilogue
     store, load_n = vectors(target).store, vectors(target).load_n
@@ -64,7 +65,7 @@ def make(target: Target, m: int, nv: int, epilogue: str) -> Callable[[int, int, 
             store_i64(patch_addresses, k, patch + k * vector)
         whole = depth // lanes
         rest = depth - whole * lanes
-        piece_bytes = (depth + (UNROLL - depth % UNROLL) % UNROLL) * panel_row
+        piece_bytes = (depth + -depth % WINOGRAD_UNROLL) * panel_row
         share, shares = tid, workers
         if phases == 3:
             v += tid * points * v_point
