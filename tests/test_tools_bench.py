@@ -11,7 +11,8 @@ import pytest
 from graphs import conv_chain, feeds_for, plan_of
 from oracle import runnable_targets
 
-from softneuro.codegen.jit import KernelSpec, address
+from softneuro.codegen.jit import address
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.cpu import Cpu
 from softneuro.problem import Problem

@@ -15,7 +15,7 @@ import llvmlite.binding as llvm
 from numba.core import compiler, types
 from numba.core.registry import cpu_target
 
-from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.errors import CompileError
 

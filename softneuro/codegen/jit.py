@@ -13,37 +13,20 @@ import functools
 import hashlib
 import os
 import threading
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 
-__all__ = ["KernelSpec", "address", "cache_folder", "is_cached", "object_code", "source_digest", "symbol"]
+__all__ = ["address", "cache_folder", "is_cached", "object_code", "source_digest", "symbol"]
 
 _HERE = Path(__file__).parent
 _DIGEST_BYTES = 32
 _MEANINGS = ("types.py", "ops/epilogue.py", "ops/pointwise.py", "ops/pointwise_opcodes.py")
 """Files outside of this package that kernels are made with."""
-Literal = int | float | str | bool
-
-
-@dataclass(frozen=True)
-class KernelSpec:
-    """Names one compiled variant: a module under ``codegen.kernels`` and the literals of its ``make``."""
-
-    module: str
-    literals: tuple[tuple[str, Literal], ...] = ()
-
-    @classmethod
-    def of(cls, module: str, **literals: Literal) -> KernelSpec:
-        """A spec with its literals in a fixed order."""
-        return cls(module, tuple(sorted(literals.items())))
-
-    def __str__(self) -> str:
-        return f"{self.module}({', '.join(f'{k}={v!r}' for k, v in self.literals)})"
 
 
 def cache_folder() -> Path:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 
 from softneuro import cpu
-from softneuro.codegen.jit import KernelSpec, is_cached
+from softneuro.codegen.jit import is_cached
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 
 __all__ = ["precompile"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import sys
 
-from softneuro.codegen.jit import KernelSpec, object_code
+from softneuro.codegen.jit import object_code
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.errors import CompileError
 

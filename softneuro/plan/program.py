@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.spec import KernelSpec
 from softneuro.graph import Layer
 from softneuro.plan.plan import Choice
 from softneuro.problem import Problem

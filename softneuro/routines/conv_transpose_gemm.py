@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from softneuro.codegen.conventions import TRANSPOSE_LINE_WORDS
-from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.conv_transpose import ConvTranspose
 from softneuro.problem import Problem

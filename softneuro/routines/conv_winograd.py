@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 
 from softneuro.codegen.conventions import CACHE_LINE, WINOGRAD_UNROLL
-from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.codegen.winograd_matrices import TAPS, minimal
 from softneuro.memory import aligned_empty

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.axes import normal_axis
 from softneuro.ops.gather import Gather

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from softneuro.codegen.conventions import CACHE_LINE
-from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.matmul import MatMul
 from softneuro.problem import Problem

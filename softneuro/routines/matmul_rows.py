@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.spec import KernelSpec
 from softneuro.ops.matmul import MatMul
 from softneuro.problem import Problem
 from softneuro.routines.matmul_shapes import Product

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.pointwise import OPCODES, Pointwise, Ref, TypedInstruction, typed_program
 from softneuro.ops.pointwise_opcodes import CAST_PREFIX

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from softneuro.codegen.conventions import POOL_ROWS
-from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.pool import Pool, tap_counts
 from softneuro.problem import Problem

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from softneuro.codegen.elements import FEW, pattern_word
-from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.problem import Problem
 from softneuro.routines.formats import memory_order

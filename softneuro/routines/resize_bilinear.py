@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.resize import AxisTaps, Resize
 from softneuro.problem import Problem

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softneuro.codegen.elements import AXIS_WORDS, ELEMENT_SIZES, FEW
-from softneuro.codegen.jit import KernelSpec
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.problem import Problem
 from softneuro.routines.routine import Built, Launch, Schedule, Signature, Word, table

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from softneuro.codegen.jit import KernelSpec, address
+from softneuro.codegen.jit import address
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.memory import ALIGNMENT, aligned_bytes
 from softneuro.plan.program import BufferKind, HostStep, Stored

@@ -11,7 +11,8 @@ import weakref
 import numpy as np
 import numpy.typing as npt
 
-from softneuro.codegen.jit import KernelSpec, address
+from softneuro.codegen.jit import address
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 
 __all__ = ["Team", "entry"]

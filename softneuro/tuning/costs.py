@@ -6,8 +6,8 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from softneuro.codegen.jit import KernelSpec
 from softneuro.codegen.precompile import precompile
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.control import BodyOp
 from softneuro.errors import SoftneuroError

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from softneuro import cpu
-from softneuro.codegen.jit import KernelSpec, address
+from softneuro.codegen.jit import address
+from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.cpu import Cpu
 from softneuro.memory import ALIGNMENT, aligned_bytes, aligned_empty

@@ -40,13 +40,21 @@ def _module_digest(path: str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
+@cache
+def _shared_digest(folder: Path) -> str:
+    """Digest of the modules among the routines that declare none and serve several."""
+    sources = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
+    return hashlib.sha256(b"".join(s for s in sources if b"= Routine(" not in s)).hexdigest()
+
+
 def routine_digest(routine: Routine, built: Built) -> str:
-    """Digest of the sources that decide what was measured: the routine's module and its kernels' (16 hex digits)."""
+    """Digest of the sources that decide what was measured: the routine's module, those that routines share, and the
+    kernels' (16 hex digits)."""
     build: Any = routine.build
     while isinstance(build, partial):
         build = build.func
     module = inspect.getsourcefile(build) or ""
-    parts = [_module_digest(module)] + [jit.source_digest(launch.kernel.module) for launch in built.launches]
+    parts = [_module_digest(module), _shared_digest(Path(module).parent)] + [jit.source_digest(launch.kernel.module) for launch in built.launches]
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
