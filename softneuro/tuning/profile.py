@@ -25,6 +25,8 @@ from softneuro.routines.routine import Built, Routine
 
 __all__ = ["Measurement", "Profile", "routine_digest"]
 
+_LISTS = {"__init__", "table", "candidates"}  # modules that only list routines
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -43,7 +45,8 @@ def _module_digest(path: str) -> str:
 @cache
 def _shared_digest(folder: Path) -> str:
     """Digest of the modules among the routines that declare none and serve several."""
-    sources = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
+    paths = [path for path in sorted(folder.glob("*.py")) if path.stem not in _LISTS]
+    sources = [path.read_bytes() for path in paths]
     return hashlib.sha256(b"".join(s for s in sources if b"= Routine(" not in s)).hexdigest()
 
 
