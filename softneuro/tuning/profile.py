@@ -57,7 +57,8 @@ def routine_digest(routine: Routine, built: Built) -> str:
     while isinstance(build, partial):
         build = build.func
     module = inspect.getsourcefile(build) or ""
-    parts = [_module_digest(module), _shared_digest(Path(module).parent)] + [jit.source_digest(launch.kernel.module) for launch in built.launches]
+    kernels = [jit.source_digest(launch.kernel.module) for launch in built.launches]
+    parts = [_module_digest(module), _shared_digest(Path(module).parent), *kernels]
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
