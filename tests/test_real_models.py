@@ -118,7 +118,9 @@ def test_voice_detectors_carry_their_state(name: str, tmp_path: Path) -> None:
              for i in peer.get_inputs() if i.name in ("state", "h", "c")}  # fmt: skip
     rate = {"sr": np.array(16000, np.int64)} if any(i.name == "sr" for i in peer.get_inputs()) else {}
     shapes = {"input": (1, 576)} | {n: a.shape for n, a in (state | rate).items()}
-    softneuro.tune(path, shapes=shapes, threads=1, time_limit=MEASURING_SECONDS).save(tmp_path / "model.plan")
+    plan = softneuro.tune(path, shapes=shapes, threads=1, time_limit=MEASURING_SECONDS)
+    assert plan.provenance.optimal, "the selection was not proved optimal"
+    plan.save(tmp_path / "model.plan")
     session = softneuro.Session(tmp_path / "model.plan")
     rng = np.random.default_rng(0)
     following = {"stateN": "state", "hn": "h", "cn": "c"}
