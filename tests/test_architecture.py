@@ -51,6 +51,7 @@ HEAVY = {
     "numba": {"codegen"},
     "llvmlite": {"codegen"},
     "onnx": {"importer", "ops/onnx_op.py", "compare.py"},
+    "networkx": {"importer"},
     "rich": {"cli"},
     "onnxruntime": {"compare.py"},
 }

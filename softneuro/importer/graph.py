@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import networkx
 import onnx
 
 from softneuro.errors import ModelError
@@ -159,27 +159,21 @@ class _Builder:
         """The nodes in an order in which each reads only what is made before, as near to the given one as can be."""
         nodes = list(self._proto.node)
         producer = {name: i for i, node in enumerate(nodes) for name in node.output if name}
-        waiting, readers = [0] * len(nodes), [[] for _ in nodes]  # type: list[int], list[list[int]]
+        reads: networkx.DiGraph[int] = networkx.DiGraph()
+        reads.add_nodes_from(range(len(nodes)))
         for i, node in enumerate(nodes):
             for name in _read_tensors(node):
                 if name in producer:
-                    waiting[i] += 1
-                    readers[producer[name]].append(i)
+                    reads.add_edge(producer[name], i)
                 elif not self.sees(name):
                     raise ModelError(f"layer {_label(node)}: reads {name!r}, which is made by no node")
-        ready = [i for i, count in enumerate(waiting) if count == 0]
-        order: list[int] = []
-        while ready:
-            i = heapq.heappop(ready)
-            order.append(i)
-            for reader in readers[i]:
-                waiting[reader] -= 1
-                if waiting[reader] == 0:
-                    heapq.heappush(ready, reader)
-        if len(order) < len(nodes):
-            stuck = nodes[next(i for i, count in enumerate(waiting) if count)]
-            raise ModelError(f"layer {_label(stuck)}: is part of a cycle, needed an order to run the nodes in")
-        return [nodes[i] for i in order]
+        if all(earlier < later for earlier, later in reads.edges):
+            return nodes
+        try:
+            return [nodes[i] for i in networkx.lexicographical_topological_sort(reads)]
+        except networkx.NetworkXUnfeasible:
+            stuck = nodes[networkx.find_cycle(reads)[0][0]]
+            raise ModelError(f"layer {_label(stuck)}: is part of a cycle, needed an order to run the nodes in") from None
 
 
 def _label(node: onnx.NodeProto) -> str:
