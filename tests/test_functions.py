@@ -11,7 +11,7 @@ from oracle import execute, runnable_targets
 
 from softneuro.codegen import elementary, power
 from softneuro.codegen.target import Target
-from softneuro.ops.epilogue import ACTIVATIONS
+from softneuro.ops.epilogue import ACTIVATIONS, Epilogue
 from softneuro.ops.pointwise import Pointwise, input_count
 from softneuro.problem import Problem
 from softneuro.routines.pointwise import POINTWISE_FUSED_F32_CHF
@@ -180,3 +180,11 @@ def _atanh_tail() -> Array:
 ])  # fmt: skip
 def test_polynomials_keep_their_stated_error(error: Callable[[], Array], bound: float) -> None:
     assert np.abs(error()).max() < bound
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "silu", "tanh", "gelu", "gelu_tanh"])
+def test_epilogue_references_take_large_values_without_a_warning(name: str) -> None:
+    x = np.array([-1e4, -200.0, 0.0, 200.0, 1e4], np.float32)
+    y = Epilogue(name).reference(x, None)
+    low, high = {"sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0)}.get(name, (0.0, 1e4))
+    assert y[0] == pytest.approx(low, abs=1e-6) and y[-1] == pytest.approx(high)

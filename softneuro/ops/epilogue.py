@@ -94,7 +94,8 @@ class Epilogue:
         if residual is not None and self.residual == "before":
             value = value + residual
         if self.activation:
-            value = ACTIVATIONS[self.activation].reference(value, *self.parameters)
+            with np.errstate(over="ignore", invalid="ignore"):  # exp(-x) may be infinite: the result is right all the same
+                value = ACTIVATIONS[self.activation].reference(value, *self.parameters)
         if residual is not None and self.residual == "after":
             value = value + residual
         return value
