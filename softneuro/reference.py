@@ -27,7 +27,8 @@ def run_layer(layer: Layer, values: Mapping[str, Array]) -> tuple[Array, ...]:
         bound = op.bind([None if value is None else _type_of(value) for value in inputs], inputs)
         if bound is not None:
             op, inputs = bound.op, [inputs[i] for i in bound.inputs]
-        return op.reference(inputs)
+        with np.errstate(all="ignore"):  # infinities and NaN are results like others
+            return op.reference(inputs)
     except SoftneuroError as error:
         raise type(error)(f"layer {layer.name!r} ({layer.op.name}): {error}") from error
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # numpy's, for data that the op cannot take
