@@ -49,15 +49,6 @@ class Graph:
         """Tensor name to the layer that makes it."""
         return {out: layer for layer in self.layers for out in layer.outputs if out}
 
-    def consumers(self) -> dict[str, list[Layer]]:
-        """Tensor name to the layers that read it, one entry for each reading position."""
-        table: dict[str, list[Layer]] = {}
-        for layer in self.layers:
-            for name in layer.inputs:
-                if name:
-                    table.setdefault(name, []).append(layer)
-        return table
-
     def with_layers(self, layers: Iterable[Layer], constants: Mapping[str, Array] | None = None) -> Graph:
         """The graph with other layers (and constants), unused constants dropped."""
         kept = tuple(layers)

@@ -64,10 +64,6 @@ class Problem:
         assert type_ is not None
         return type_
 
-    def has_input(self, index: int) -> bool:
-        """Whether the (optional) input is there."""
-        return index < len(self.inputs) and self.inputs[index] is not None
-
     def macs(self) -> int:
         """Multiply-accumulates of one run."""
         return self.op.macs(self.inputs)

@@ -19,7 +19,7 @@ from softneuro.routines.candidates import candidates, refusal, routine_named
 from softneuro.routines.routine import Address, Area, Built, Routine, Schedule, Signature
 from softneuro.types import Array, DType, Format, TensorType, to_layout
 
-__all__ = ["Pack", "lower", "lower_candidate", "problem_of"]
+__all__ = ["Pack", "lower", "lower_candidate", "packed_constants", "problem_of"]
 
 _SMALL_NUMBER = 64
 
@@ -36,6 +36,11 @@ def problem_of(layer: Layer, graph: Graph, threads: int) -> Problem | None:
         return None
     constant = tuple(name in graph.constants for name in layer.inputs)
     return Problem(layer.op, inputs, tuple(t for t in outputs if t is not None), constant, threads)
+
+
+def packed_constants(routine: Routine, inputs: Sequence[str], graph: Graph) -> list[Array | None]:
+    """What `Routine.pack` gets: the values of the inputs that it consumes, None in the other places."""
+    return [graph.constants.get(name) if i in routine.packs else None for i, name in enumerate(inputs)]
 
 
 def _in_memory(type_: TensorType) -> bool:
@@ -141,7 +146,7 @@ class _Lowering:
     def _place(self, label: str, problem: Problem, choice: Choice, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
         routine = routine_named(choice.routine, type(problem.op))
         assert routine is not None
-        constants = [self.graph.constants.get(name) if i in routine.packs else None for i, name in enumerate(inputs)]
+        constants = packed_constants(routine, inputs, self.graph)
         key = (routine.name, problem, str(choice.signature), repr(sorted(choice.schedule.items())))
         built = self._built.get(key)
         if built is None:

@@ -20,7 +20,7 @@ from softneuro.errors import InputError
 from softneuro.graph import Graph, GraphInput
 from softneuro.memory import aligned
 from softneuro.plan.file import load_plan, release
-from softneuro.plan.lower import lower
+from softneuro.plan.lower import lower, packed_constants
 from softneuro.plan.plan import Choice, Plan
 from softneuro.plan.program import BufferKind, Placed, Stored
 from softneuro.problem import Problem
@@ -199,7 +199,7 @@ class Session:
             routine = routine_named(placed.choice.routine, type(problem.op)) if problem is not None else None
             if layer is None or problem is None or routine is None or not routine.packs:
                 return
-            constants = [graph.constants.get(n) if i in routine.packs else None for i, n in enumerate(layer.inputs)]
+            constants = packed_constants(routine, layer.inputs, graph)
             self._pack(placed.name, problem, routine, placed.choice.schedule, constants)
 
         with ThreadPoolExecutor(cpu.allowed_cpus()) as pool:

@@ -18,7 +18,7 @@ from softneuro.plan.lower import problem_of
 from softneuro.plan.plan import Choice, adapt_name
 from softneuro.problem import Problem
 from softneuro.routines.candidates import Candidate, candidates, reference_routine
-from softneuro.routines.routine import Built, Signature
+from softneuro.routines.routine import Signature
 from softneuro.runtime.team import Team
 from softneuro.tuning.measure import measure, measure_host
 from softneuro.tuning.profile import Measurement, Profile, routine_digest
@@ -53,7 +53,7 @@ class _Bench:
         self.kernels[index] = tuple(launch.kernel for launch in built.launches)
         if built.alias is not None:
             self.times[index] = _FREE
-        self.keys[index] = Profile.key(self.problem, choice, _digest(candidate, built))
+        self.keys[index] = Profile.key(self.problem, choice, routine_digest(candidate.routine, built))
 
     def recall(self, profile: Profile) -> None:
         """Take over what the profile knows."""
@@ -71,10 +71,6 @@ class _Bench:
     def missing(self) -> list[int]:
         """Candidates without a time."""
         return [index for index in range(len(self.choices)) if index not in self.times]
-
-
-def _digest(candidate: Candidate, built: Built) -> str:
-    return routine_digest(candidate.routine, built)
 
 
 class Costs:
