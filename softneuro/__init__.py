@@ -10,6 +10,7 @@ Importing this package loads nothing heavy: onnx comes with `tune`, numba only w
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from softneuro._version import __version__
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from softneuro.plan.plan import Plan
     from softneuro.runtime.session import Binding, Session, TensorInfo
     from softneuro.tuning.tune import Progress, tune
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program wants to hear
 
 __all__ = ["Binding", "Plan", "Progress", "Session", "TensorInfo", "__version__", "errors", "tune"]
 

@@ -41,7 +41,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"ops", "control", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "importer", "passes"},
     "compare": LEAVES | {"runtime"},
     "demo": {"types"},
-    "cli": LEAVES | {"plan", "runtime", "tuning", "compare", "demo"},
+    "report": LEAVES | {"ops", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "tuning"},
+    "bench": LEAVES | {"plan", "runtime", "tuning", "compare"},
+    "doctor": LEAVES | {"codegen", "tuning"},
+    "cli": LEAVES | {"graph", "problem", "plan", "runtime", "tuning", "compare", "demo", "report", "bench", "doctor"},
     "__init__": LEAVES | {"plan", "runtime", "tuning"},
     "__main__": {"cli"},
 }

@@ -5,17 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import zipfile
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import numpy as np
-
 from softneuro.errors import InputError
-from softneuro.runtime.session import Session
-from softneuro.types import Array, DType, Shape
+from softneuro.types import Shape
 
-__all__ = ["add_force", "add_input", "add_threads", "inputs_for", "load_inputs", "natural", "positive", "seconds", "shape",
+__all__ = ["add_common", "add_force", "add_input", "add_json", "add_threads", "natural", "positive", "seconds", "shape",
            "writable"]
 
 _MOST_THREADS = 1024
@@ -71,6 +66,19 @@ def _input_file(text: str) -> tuple[str, Path]:
     return ("", Path(text)) if not equals or Path(text).is_file() else (name, Path(path))
 
 
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """``-q``, ``-v`` and ``--debug``, which every command has."""
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument("-q", "--quiet", action="store_true", help="print results and errors only: no progress, no remarks")
+    amount.add_argument("-v", "--verbose", action="count", default=0, help="say more of what is done (-vv: everything)")
+    parser.add_argument("--debug", action="store_true", help="show the stack trace of an error")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """``--json``, for commands that print tables."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """``--threads N``."""
     parser.add_argument("--threads", type=_thread_count, metavar="N",
@@ -100,59 +108,3 @@ def writable(path: Path, force: bool) -> Path:
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise InputError(f"{path}: its folder does not exist or cannot be written")
     return path
-
-
-def load_inputs(files: Iterable[tuple[str, Path]], session: Session) -> dict[str, Array]:
-    """The arrays of ``--input``. Raises InputError for a file that is no array or whose input is not clear."""
-    loaded: dict[str, Array] = {}
-    names = [info.name for info in session.inputs]
-    for name, path in files:
-        content = _read_arrays(path)
-        if isinstance(content, dict):
-            if name:
-                raise InputError(f"{path}: holds named arrays, needed --input {path} without a name")
-            loaded.update(content)
-        elif name or len(names) == 1:
-            loaded[name or names[0]] = content
-        else:
-            raise InputError(f"{path}: the model has {len(names)} inputs, needed NAME={path} with one of {', '.join(names)}")
-    return loaded
-
-
-def _read_arrays(path: Path) -> Array | dict[str, Array]:
-    """The array of a .npy file, or the arrays of a .npz file by name."""
-    try:
-        with open(path, "rb") as file:
-            content = np.load(file, allow_pickle=False)
-            return content if isinstance(content, np.ndarray) else {key: content[key] for key in content.files}
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path}: is not an array file of numpy (.npy or .npz)") from error
-
-
-def inputs_for(session: Session, given: Mapping[str, Array], shapes: Mapping[str, Shape], seed: int) -> dict[str, Array]:
-    """All inputs: those given, the rest at random (normal floats, zeros and ones) in the given or the tuned shape.
-
-    Raises InputError for a shape of an input that the model does not have or that is given as a file.
-    """
-    declared = session.plan.graph.inputs
-    for name in shapes:
-        if name not in declared:
-            raise InputError(f"shape of {name!r}: is not one of the model's inputs: needed {', '.join(map(repr, declared))}")
-        if name in given:
-            raise InputError(f"input {name!r}: found both a file and a shape, needed one of them")
-    rng = np.random.default_rng(seed)
-    feeds: dict[str, Array] = dict(given)
-    for name in declared:
-        if name not in feeds:
-            sizes = shapes[name] if name in shapes else session.plan.provenance.shapes.get(name, ())
-            feeds[name] = _random(declared[name].dtype, sizes, rng)
-    return feeds
-
-
-def _random(dtype: DType, sizes: Shape, rng: np.random.Generator) -> Array:
-    if dtype is DType.STR:
-        return np.full(sizes, "", dtype=object)
-    values = rng.standard_normal(sizes, np.float32) if dtype.is_float else rng.integers(0, 2, sizes)
-    return np.asarray(values).astype(dtype.numpy)

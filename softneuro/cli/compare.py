@@ -9,8 +9,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from softneuro.cli.arguments import add_input, add_threads, inputs_for, load_inputs
+from softneuro.cli.arguments import add_input, add_threads
 from softneuro.cli.console import console, print_table
+from softneuro.cli.inputs import feeds_for
 from softneuro.compare import Difference, differences, run_onnxruntime
 from softneuro.runtime.session import Session
 
@@ -19,7 +20,7 @@ __all__ = ["EXAMPLE", "add_parser"]
 EXAMPLE = "softneuro compare model.plan --model model.onnx --against onnxruntime"
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> argparse.ArgumentParser:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "compare", help="compare a plan's outputs with onnxruntime's or another plan's", epilog=f"example: {EXAMPLE}"
@@ -32,11 +33,12 @@ def add_parser(commands: Any) -> None:
     add_input(parser)
     add_threads(parser)
     parser.set_defaults(function=_compare)
+    return parser
 
 
 def _compare(options: argparse.Namespace) -> int:
     session = Session(options.plan, options.threads)
-    feeds = inputs_for(session, load_inputs(options.input, session), dict(options.shape), options.seed)
+    feeds = feeds_for(session, options)
     found = session.run(feeds)
     if options.against == "onnxruntime":
         expected = run_onnxruntime(options.model, feeds, session)

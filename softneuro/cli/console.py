@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -11,7 +13,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from softneuro.tuning.tune import Progress as Standing
 
-__all__ = ["Reporter", "console", "error_console", "milliseconds", "print_table", "progress_bar"]
+__all__ = ["Reporter", "console", "error_console", "milliseconds", "print_json", "print_table", "progress_bar", "remarks"]
 
 _PIPED_WIDTH = 1000
 
@@ -25,8 +27,18 @@ def console() -> Console:
 
 
 def error_console() -> Console:
-    """Standard error."""
+    """Standard error, for what must be seen."""
     return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+
+def remarks(options: argparse.Namespace) -> Console:
+    """Standard error, for what may be left out: ``-q`` silences it."""
+    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True, quiet=options.quiet)
+
+
+def print_json(data: Any) -> None:
+    """Plain data as JSON on standard output, for ``--json``; nothing else may be printed there then."""
+    print(json.dumps(data, indent=1, allow_nan=False))
 
 
 def print_table(out: Console, table: Table) -> None:
@@ -36,15 +48,15 @@ def print_table(out: Console, table: Table) -> None:
     out.print(table)
 
 
-def progress_bar() -> Progress:
-    """A bar with the remaining time, for terminals only.
+def progress_bar(options: argparse.Namespace) -> Progress:
+    """A bar with the remaining time, for terminals only, and not with ``-q``.
 
     It redraws only when told to: a refresh thread would disturb measurements.
     """
-    out = error_console()
+    out = remarks(options)
     return Progress(
         SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=out, auto_refresh=False, transient=True, disable=not out.is_terminal,
+        console=out, auto_refresh=False, transient=True, disable=options.quiet or not out.is_terminal,
     )  # fmt: skip
 
 

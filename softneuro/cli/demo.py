@@ -13,10 +13,11 @@ from rich.table import Table
 
 from softneuro.cli.arguments import add_threads
 from softneuro.cli.console import Reporter, console, milliseconds, print_table, progress_bar
-from softneuro.cli.plan_text import gain, layer_rows
+from softneuro.cli.plan_text import gain
 from softneuro.compare import differences, onnxruntime_session, times_in_turns
 from softneuro.demo.data import INPUT, OUTPUT, load_pictures, model_path
 from softneuro.errors import InputError
+from softneuro.report.rows import layer_rows
 from softneuro.runtime.session import Session
 from softneuro.tuning.tune import tune
 from softneuro.types import Array
@@ -30,7 +31,7 @@ _PROFILED_RUNS = 200
 _BUSY = 2.0
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> argparse.ArgumentParser:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "demo", help="tune a small model that comes with the package, and show what was gained",
@@ -40,6 +41,7 @@ def add_parser(commands: Any) -> None:
     )  # fmt: skip
     add_threads(parser)
     parser.set_defaults(function=_demo)
+    return parser
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -48,7 +50,7 @@ def _demo(options: argparse.Namespace) -> int:
     samples = [{INPUT: picture} for picture in np.split(pictures, len(pictures))]
     out.print("tuning a CNN that tells ten kinds of clothes apart (Fashion-MNIST); this takes less than a minute")
     start = time.perf_counter()
-    with progress_bar() as bar:
+    with progress_bar(options) as bar:
         plan = tune(model_path(), threads=options.threads, progress=Reporter(bar))
     made = plan.provenance
     out.print(f"tuned in {time.perf_counter() - start:.0f} s: {made.threads} threads, {made.target}, {made.machine}")

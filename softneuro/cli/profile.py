@@ -8,9 +8,10 @@ from typing import Any
 
 from rich.table import Table
 
-from softneuro.cli.arguments import add_input, add_threads, inputs_for, load_inputs, positive
+from softneuro.cli.arguments import add_input, add_threads, positive
 from softneuro.cli.console import console, milliseconds, print_table
-from softneuro.cli.plan_text import layer_rows
+from softneuro.cli.inputs import feeds_for
+from softneuro.report.rows import layer_rows
 from softneuro.runtime.session import Session
 
 __all__ = ["EXAMPLE", "add_parser"]
@@ -18,7 +19,7 @@ __all__ = ["EXAMPLE", "add_parser"]
 EXAMPLE = "softneuro profile model.plan --top 20"
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> argparse.ArgumentParser:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "profile", help="run a plan and show the time of every layer", epilog=f"example: {EXAMPLE}"
@@ -29,11 +30,12 @@ def add_parser(commands: Any) -> None:
     add_input(parser)
     add_threads(parser)
     parser.set_defaults(function=_profile)
+    return parser
 
 
 def _profile(options: argparse.Namespace) -> int:
     session = Session(options.plan, options.threads)
-    feeds = inputs_for(session, load_inputs(options.input, session), dict(options.shape), options.seed)
+    feeds = feeds_for(session, options)
     rows = layer_rows(session, feeds, options.repeat)
     table = Table("layer", "output", "routine", "formats", "ms", "predicted", "share", "GFLOP/s")
     for row in sorted(rows, key=lambda row: -row.ns)[: options.top] if options.top else rows:

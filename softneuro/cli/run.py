@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from softneuro.cli.arguments import add_force, add_input, add_threads, inputs_for, load_inputs, positive, writable
+from softneuro.cli.arguments import add_force, add_input, add_threads, positive, writable
 from softneuro.cli.console import console, milliseconds
+from softneuro.cli.inputs import feeds_for
 from softneuro.runtime.session import Session
 
 __all__ = ["EXAMPLE", "add_parser"]
@@ -19,7 +20,7 @@ __all__ = ["EXAMPLE", "add_parser"]
 EXAMPLE = "softneuro run model.plan --input input=picture.npy --output results"
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> argparse.ArgumentParser:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "run", help="run a plan", epilog=f"example: {EXAMPLE}"
@@ -31,17 +32,14 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--repeat", type=positive, default=1, metavar="N", help="run N times and print the times")
     add_threads(parser)
     parser.set_defaults(function=_run)
+    return parser
 
 
 def _run(options: argparse.Namespace) -> int:
     out = console()
     session = Session(options.plan, options.threads)
-    given = load_inputs(options.input, session)
-    feeds = inputs_for(session, given, dict(options.shape), options.seed)
+    feeds = feeds_for(session, options)
     files = _output_files(options.output, session, options.force) if options.output else {}
-    made = [name for name in feeds if name not in given]
-    if made:
-        out.print(f"random input for {', '.join(made)} (seed {options.seed})")
     times = []
     for _ in range(options.repeat):
         start = time.perf_counter_ns()

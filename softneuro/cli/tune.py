@@ -19,7 +19,7 @@ __all__ = ["EXAMPLE", "add_parser"]
 EXAMPLE = "softneuro tune model.onnx -o model.plan --shape input=1x3x224x224 --threads 2"
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> argparse.ArgumentParser:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "tune", help="time every routine of every layer of a model and write the fastest plan",
@@ -36,13 +36,14 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--profile", type=Path, metavar="FILE", help="measurements to reuse and to add to (made when absent)")
     add_force(parser)
     parser.set_defaults(function=_tune)
+    return parser
 
 
 def _tune(options: argparse.Namespace) -> int:
     path = writable(options.output, options.force)
     if path.exists() and options.model.exists() and path.samefile(options.model):
         raise InputError(f"{path}: is the model itself, needed another name for the plan")
-    with progress_bar() as bar:
+    with progress_bar(options) as bar:
         plan = tune(
             options.model, shapes=dict(options.shape), threads=options.threads, dtypes=options.dtypes.split(","),
             time_limit=options.time_limit, profile=options.profile, progress=Reporter(bar),

@@ -18,7 +18,7 @@ from softneuro.errors import PlanError
 from softneuro.plan.graph_codec import decode_graph, encode_graph
 from softneuro.plan.plan import Choice, Plan, Provenance
 from softneuro.routines.routine import Signature
-from softneuro.types import Array, DType
+from softneuro.types import Array, DType, Shape
 
 __all__ = ["FORMAT_VERSION", "load_plan", "release", "save_plan"]
 
@@ -201,5 +201,10 @@ def _decode_choices(data: Mapping[str, Any]) -> dict[str, Choice]:
 def _decode_provenance(data: Mapping[str, Any]) -> Provenance:
     known = {field.name for field in dataclasses.fields(Provenance)}
     values = {key: value for key, value in data.items() if key in known}
-    values["shapes"] = {str(name): tuple(map(int, shape)) for name, shape in values.get("shapes", {}).items()}
+    values["shapes"] = _decode_shapes(values.get("shapes", {}))
+    values["further_shapes"] = tuple(map(_decode_shapes, values.get("further_shapes", ())))
     return Provenance(**values)
+
+
+def _decode_shapes(data: Mapping[str, Any]) -> dict[str, Shape]:
+    return {str(name): tuple(map(int, shape)) for name, shape in data.items()}

@@ -33,8 +33,12 @@ class Provenance:
     Times are nanoseconds of one inference, None where nothing was measured. kept: which plan won when the whole
     plans were timed, ``selected`` (or one of its runners-up) or ``default``. optimal: the selection was proved to be
     the least sum of measured times; lower_bound_ns is the proved bound; predicted_ns the sum for the kept selection.
+    model: the name of the model's file, without its folder. shapes: the input sizes that were tuned for, the first set
+    where there were several, the others in further_shapes (times are then means over all sets). packages: versions of
+    Python and of what the plan was made with. command: the command line, where there was one.
     """
 
+    model: str = ""
     model_sha256: str = ""
     machine: str = ""
     target: str = ""
@@ -48,6 +52,9 @@ class Provenance:
     optimal: bool = False
     lower_bound_ns: float | None = None
     layer_ns: Mapping[str, float] = field(default_factory=dict)
+    further_shapes: tuple[Mapping[str, Shape], ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
 
 
 @dataclass(frozen=True)

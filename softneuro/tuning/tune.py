@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,8 +86,9 @@ def tune(model: str | Path | bytes | onnx.ModelProto, *, shapes: Mapping[str, Se
     concrete = specialise(graph, sizes)
     graph = replace(graph, types=dict(concrete.types))
     provenance = Provenance(
-        model_sha256=_digest(model), machine=cpu.fingerprint(), target=(target or targets.host()).name, version=__version__,
-        threads=threads or cpu.allowed_cpus(), shapes=sizes,
+        model=Path(model).name if isinstance(model, (str, Path)) else "", model_sha256=_digest(model),
+        machine=cpu.fingerprint(), target=(target or targets.host()).name, version=__version__,
+        threads=threads or cpu.allowed_cpus(), shapes=sizes, packages=_packages(),
     )
     tuner = _Tuner(graph, concrete, provenance, target or targets.host(), report)
     plan = tuner.default() if time_limit == 0 else tuner.plan(Profile(tuner.target, profile), time_limit)
@@ -119,6 +122,11 @@ def _digest(model: object) -> str:
         with open(model, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     return hashlib.sha256(model).hexdigest() if isinstance(model, bytes) else ""
+
+
+def _packages() -> dict[str, str]:
+    """Versions of Python and of the packages that decide what kernels a plan was measured with."""
+    return {"python": platform.python_version()} | {name: version(name) for name in ("numpy", "onnx", "numba", "llvmlite")}
 
 
 class _Tuner:
