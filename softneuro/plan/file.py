@@ -16,7 +16,7 @@ import numpy as np
 
 from softneuro.errors import PlanError
 from softneuro.plan.graph_codec import decode_graph, encode_graph
-from softneuro.plan.plan import Choice, Plan, Provenance
+from softneuro.plan.plan import Choice, Measured, Plan, Provenance
 from softneuro.routines.routine import Signature
 from softneuro.types import Array, DType, Shape
 
@@ -203,6 +203,7 @@ def _decode_provenance(data: Mapping[str, Any]) -> Provenance:
     values = {key: value for key, value in data.items() if key in known}
     values["shapes"] = _decode_shapes(values.get("shapes", {}))
     values["further_shapes"] = tuple(map(_decode_shapes, values.get("further_shapes", ())))
+    values["measured"] = {str(key): tuple(Measured(*item) for item in items) for key, items in values.get("measured", {}).items()}
     return Provenance(**values)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from softneuro.graph import Graph
 from softneuro.routines.routine import Schedule, Signature
 from softneuro.types import Shape
 
-__all__ = ["Choice", "Plan", "Provenance", "adapt_name"]
+__all__ = ["Choice", "Measured", "Plan", "Provenance", "adapt_name"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,20 @@ class Choice:
         return f"{self.routine}{{{numbers}}} {self.signature}"
 
 
+class Measured(NamedTuple):
+    """A candidate of a problem as tuning found it: median nanoseconds and relative spread of the blocks' minima.
+
+    ns is None for a candidate that was not timed; note says why (it failed, or there was no time left).
+    """
+
+    routine: str
+    formats: str
+    schedule: Schedule
+    ns: float | None
+    spread: float = 0.0
+    note: str = ""
+
+
 @dataclass(frozen=True)
 class Provenance:
     """What a plan was made from and with, and what was measured then.
@@ -35,7 +50,8 @@ class Provenance:
     the least sum of measured times; lower_bound_ns is the proved bound; predicted_ns the sum for the kept selection.
     model: the name of the model's file, without its folder. shapes: the input sizes that were tuned for, the first set
     where there were several, the others in further_shapes (times are then means over all sets). packages: versions of
-    Python and of what the plan was made with. command: the command line, where there was one.
+    Python and of what the plan was made with. command: the command line, where there was one. measured: all candidates
+    of every problem, by the problem's text.
     """
 
     model: str = ""
@@ -55,6 +71,7 @@ class Provenance:
     further_shapes: tuple[Mapping[str, Shape], ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
+    measured: Mapping[str, Sequence[Measured]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
