@@ -7,6 +7,7 @@ __all__ = [
     "DynamicShape",
     "InputError",
     "ModelError",
+    "NotInstalled",
     "PlanError",
     "ProfileError",
     "ResourceLimitError",
@@ -49,3 +50,7 @@ class ResourceLimitError(SoftneuroError):
 
 class CompileError(SoftneuroError):
     """A kernel could not be compiled for the target."""
+
+
+class NotInstalled(SoftneuroError):
+    """An optional package is needed and not installed; the message names the extra that brings it."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import enum
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "DType", "Dim", "Format", "Layout", "Shape", "TensorType", "physical_shape", "to_layout",
+__all__ = ["Array", "DType", "Dim", "Format", "Layout", "Shape", "TensorType", "admits", "physical_shape", "to_layout",
            "to_logical"]
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -162,6 +163,13 @@ class TensorType:
     def of(cls, array: Array) -> TensorType:
         """The type of a numpy array."""
         return cls(DType.of(array.dtype), tuple(array.shape))
+
+
+def admits(declared: Sequence[int | str | None] | None, shape: Sequence[int]) -> bool:
+    """Whether sizes agree with declared dimensions: numbers are fixed, symbols and None free; None alone admits any rank."""
+    return declared is None or (
+        len(declared) == len(shape) and all(not isinstance(d, int) or d == s for d, s in zip(declared, shape, strict=True))
+    )
 
 
 def physical_shape(shape: Shape, layout: Layout) -> Shape:

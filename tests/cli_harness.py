@@ -40,6 +40,16 @@ def write_model(path: Path, *, batch: int | str = 1, seed: int = 0) -> Path:
     return path
 
 
+def write_identity(path: Path, shapes: dict[str, list[int | str]], element: int = onnx.TensorProto.FLOAT) -> Path:
+    """A model that gives each input ``name`` out as ``name_out``."""
+    inputs = [helper.make_tensor_value_info(name, element, shape) for name, shape in shapes.items()]
+    outputs = [helper.make_tensor_value_info(f"{name}_out", element, shape) for name, shape in shapes.items()]
+    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in shapes]
+    graph = helper.make_graph(nodes, "identity", inputs, outputs)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
 @dataclass(frozen=True)
 class Bench:
     """Models and the plans made of them: free has a free batch, other the same layers with other weights."""

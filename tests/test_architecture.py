@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
     "memory": {"types"},
     "cpu": set(),
+    "feeds": {"types"},
     "ops": LEAVES,
     "problem": LEAVES | {"ops"},
     "graph": LEAVES | {"ops"},
@@ -38,13 +39,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plan": LEAVES | {"ops", "problem", "graph", "codegen", "routines", "control"},
     "runtime": LEAVES | {"ops", "problem", "graph", "reference", "specialise", "codegen", "routines", "plan"},
     "tuning": LEAVES
-    | {"ops", "control", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "importer", "passes"},
-    "compare": LEAVES | {"runtime"},
+    | {"ops", "control", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "importer", "passes"}
+    | {"feeds"},
+    "compare": LEAVES | {"ops", "graph", "reference", "specialise", "importer", "plan", "runtime"},
+    "array_files": {"errors", "types"},
+    "pictures": {"errors", "types"},
     "demo": {"types"},
-    "report": LEAVES | {"ops", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "tuning"},
-    "bench": LEAVES | {"plan", "runtime", "tuning", "compare"},
-    "doctor": LEAVES | {"codegen", "tuning"},
-    "cli": LEAVES | {"graph", "problem", "plan", "runtime", "tuning", "compare", "demo", "report", "bench", "doctor"},
+    "report": LEAVES | {"ops", "control", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "tuning"}
+    | {"importer", "passes"},
+    "bench": LEAVES | {"codegen", "plan", "runtime", "tuning", "compare"},
+    "doctor": LEAVES
+    | {"ops", "graph", "reference", "specialise", "codegen", "routines", "plan", "runtime", "tuning"},
+    "cli": LEAVES
+    | {"graph", "problem", "plan", "runtime", "tuning", "compare", "demo", "report", "bench", "doctor"}
+    | {"array_files", "feeds", "pictures"},
     "__init__": LEAVES | {"plan", "runtime", "tuning"},
     "__main__": {"cli"},
 }
@@ -52,11 +60,16 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 HEAVY = {
     "numba": {"codegen"},
-    "llvmlite": {"codegen"},
-    "onnx": {"importer", "ops/onnx_op.py", "compare.py"},
+    "llvmlite": {"codegen", "doctor"},
+    "onnx": {"importer", "ops/onnx_op.py", "compare", "bench"},
     "networkx": {"importer"},
     "rich": {"cli"},
-    "onnxruntime": {"compare.py"},
+    "argcomplete": {"cli/completion.py"},
+    "matplotlib": {"report/plot.py"},
+    "PIL": {"pictures.py"},
+    "onnxruntime": {"compare", "bench"},
+    "openvino": {"bench"},
+    "ncnn": {"bench"},
 }
 
 

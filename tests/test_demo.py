@@ -36,7 +36,7 @@ def default_plan() -> softneuro.Plan:
 def at_once(monkeypatch: pytest.MonkeyPatch, default_plan: softneuro.Plan) -> None:
     """The command takes the default plan and passes over the pictures once."""
     monkeypatch.setattr("softneuro.cli.demo.tune", lambda *_args, **_options: default_plan)
-    monkeypatch.setattr(compare, "_TURNS", 1)
+    monkeypatch.setattr(compare.turns, "_TURNS", 1)
 
 
 def rows(capsys: Capture) -> dict[str, str]:
@@ -86,7 +86,7 @@ def test_demo_tunes_and_says_what_was_gained(tmp_path: Path, monkeypatch: pytest
     assert main(["demo", "--threads", "1"]) == 0
     printed = rows(capsys)
     assert all(name in printed for name in LAYERS)
-    assert "conv." in printed["second.conv"] and "f32[1,64,7,7]" in printed["second.conv"] and "%" in printed["second.conv"]
+    assert "conv." in printed["second.conv"] and "-> 1x64x7x7" in printed["second.conv"] and "%" in printed["second.conv"]
     assert "1 threads" in printed["tuned"]
     assert "of 200 pictures right (9" in printed["accuracy"]
     assert all(word in printed["search"] for word in ("measured", "default plan", "optimal"))
@@ -125,13 +125,13 @@ def test_demo_fails_when_onnxruntime_answers_otherwise(monkeypatch: pytest.Monke
 def test_engines_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
     ticks: Iterator[int] = iter(range(0, 10_000, 5))
-    monkeypatch.setattr(compare.time, "sleep", lambda _: called.append("pause"))
-    monkeypatch.setattr(compare.time, "perf_counter_ns", lambda: next(ticks))
+    monkeypatch.setattr(compare.turns.time, "sleep", lambda _: called.append("pause"))
+    monkeypatch.setattr(compare.turns.time, "perf_counter_ns", lambda: next(ticks))
 
     def engine(name: str) -> Callable[[Mapping[str, Any]], None]:
         return lambda feeds: called.append(f"{name}{feeds['x']}")
 
-    monkeypatch.setattr(compare, "_TURNS", 2)
+    monkeypatch.setattr(compare.turns, "_TURNS", 2)
     times = compare.times_in_turns({"a": engine("a"), "b": engine("b")}, [{"x": 0}, {"x": 1}])  # type: ignore[dict-item]
     assert called == ["pause", "a0", "a0", "a1", "pause", "b0", "b0", "b1"] * 2
     assert times == {"a": 5, "b": 5}

@@ -14,7 +14,7 @@ from softneuro.graph import Graph, GraphInput, Layer
 from softneuro.ops.pointwise import Pointwise
 from softneuro.plan.plan import Choice
 from softneuro.routines.routine import Signature
-from softneuro.tuning.select import select
+from softneuro.tuning.select import Case, select
 from softneuro.types import DType, Format, TensorType
 
 CHF, CHL = Format.parse("f32:chf"), Format.parse("f32:chl")
@@ -67,7 +67,7 @@ def test_equals_brute_force(seed: int, layers: int) -> None:
     everything = sorted(
         total(graph, dict(zip(times, combination, strict=True)), costs) for combination in itertools.product(*times.values())
     )
-    best, *_ = select(graph, times, lambda t, a, b: costs[t, a, b])
+    best, *_ = select([Case(graph, times, lambda t, a, b: costs[t, a, b])])
     assert best.optimal
     assert best.predicted_ns == pytest.approx(everything[0])
     chosen = {name: next((c, ns) for c, ns in times[name] if c == best.choices[name]) for name in times}
@@ -86,14 +86,14 @@ def test_conversion_is_charged_once_for_many_consumers() -> None:
         "p": [(Choice("slow", to_chl), 12.0), (Choice("fast", stay), 1.0)],
         **{f"c{i}": [(Choice("chl", back), 1.0), (Choice("chf", stay), 5.0)] for i in range(3)},
     }
-    best, *_ = select(graph, times, lambda *_: 10.0)
+    best, *_ = select([Case(graph, times, lambda *_: 10.0)])
     assert best.predicted_ns == 1.0 + 10.0 + 3 * 1.0
     assert {best.choices[f"c{i}"].routine for i in range(3)} == {"chl"}
 
 
 def test_runners_up_are_distinct_and_in_order() -> None:
     graph, times, costs = random_case(random.Random(7), 5)
-    found = select(graph, times, lambda t, a, b: costs[t, a, b], 3)
+    found = select([Case(graph, times, lambda t, a, b: costs[t, a, b])], 3)
     values = [s.predicted_ns for s in found]
     assert values == sorted(values)
     assert len({tuple(sorted((n, str(c)) for n, c in s.choices.items())) for s in found}) == len(found)
@@ -101,6 +101,6 @@ def test_runners_up_are_distinct_and_in_order() -> None:
 
 def test_ten_layers_per_block_with_residuals_is_proved_optimal_quickly() -> None:
     graph, times, costs = random_case(random.Random(3), 12)
-    best, *_ = select(graph, times, lambda t, a, b: costs[t, a, b])
+    best, *_ = select([Case(graph, times, lambda t, a, b: costs[t, a, b])])
     assert best.optimal
     assert best.lower_bound_ns == pytest.approx(best.predicted_ns)

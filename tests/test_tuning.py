@@ -31,8 +31,7 @@ from softneuro.routines.candidates import candidates
 from softneuro.routines.routine import Signature
 from softneuro.routines.table import ROUTINES
 from softneuro.runtime.team import Team
-from softneuro.tuning import costs
-from softneuro.tuning import tune as tuning
+from softneuro.tuning import costs, tuner
 from softneuro.tuning.measure import Effort, WrongResult, measure
 from softneuro.tuning.profile import Measurement, Profile
 from softneuro.types import DType, TensorType
@@ -195,7 +194,7 @@ class Counting:
             raise KeyboardInterrupt
         self.problems.append(problem.key())
         self.candidates += len(choices)
-        measure(problem, choices, *args, **keywords, effort=Effort(blocks=2, block_ns=1))
+        measure(problem, choices, *args, **{**keywords, "effort": Effort(blocks=2, block_ns=1)})
 
 
 def keys(path: Path) -> list[str]:
@@ -406,13 +405,13 @@ def test_a_wrong_routine_is_never_chosen(saved_model: Path, monkeypatch: pytest.
     feeds = {"t0": normal(1, 3, 10, 9)}
     expected = reference.run(import_model(saved_model), feeds)["t2"]
     contenders: list[Plan] = []
-    fastest = tuning.fastest_plan
+    fastest = tuner.fastest_plan
 
     def noted(plans: Sequence[Plan], *others: Any) -> Plan:
         contenders.extend(plans)
         return fastest(plans, *others)
 
-    monkeypatch.setattr(tuning, "fastest_plan", noted)
+    monkeypatch.setattr(tuner, "fastest_plan", noted)
     monkeypatch.setattr(costs, "measure", Counting())
     for name in names:
         spoil(monkeypatch, name)

@@ -30,8 +30,8 @@ def plans() -> list[Plan]:
 
 def kept(monkeypatch: pytest.MonkeyPatch, allowed: float, medians: list[float]) -> Plan:
     monkeypatch.setattr(whole_plan, "MOST_OUTPUT_ERROR", allowed)
-    monkeypatch.setattr(whole_plan, "_medians", lambda functions: medians)
-    return fastest_plan(plans(), feeds_for(conv_chain()), 1, host())
+    monkeypatch.setattr(whole_plan, "_medians", lambda functions, report: medians)
+    return fastest_plan(plans(), [feeds_for(conv_chain())], 1, host())
 
 
 def test_the_fastest_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_inputs_that_the_model_cannot_take_leave_the_precise_plan(monkeypatch: p
         raise InputError("layer 'x': index 1, needed 0")
 
     monkeypatch.setattr(Binding, "run", refuse)
-    assert fastest_plan(plans(), feeds_for(conv_chain()), 1, host()).choices == {"conv1": PRECISE}
+    assert fastest_plan(plans(), [feeds_for(conv_chain())], 1, host()).choices == {"conv1": PRECISE}
 
 
 def test_precise_times_leave_out_approximate_routines() -> None:

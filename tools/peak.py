@@ -1,4 +1,4 @@
-"""Measure what this machine can do at best: float32 GFLOP/s in registers, GB/s read from each level of memory.
+"""Measure what this machine can do at best: GFLOP/s in registers by data type, GB/s read from each level of memory.
 
     python tools/peak.py [--threads N] [--json]
 """
@@ -15,14 +15,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # so that this 
 
 from softneuro import cpu
 from softneuro.codegen import target as targets
-from softneuro.tuning.peak import LEVELS, Peak, measure_peak
+from softneuro.tuning.peak import DTYPES, LEVELS, Peak, measure_peak
 
 
 def lines(peaks: Sequence[Peak]) -> list[str]:
     """A table with one row for each number of threads."""
-    head = f"{'threads':>7} {'GFLOP/s':>9} {'per thread':>10}" + "".join(f"{level + ' GB/s':>11}" for level in LEVELS)
+    narrow = [dtype for dtype in DTYPES if any(dtype in peak.narrow for peak in peaks)]
+    head = (f"{'threads':>7} {'GFLOP/s':>9} {'per thread':>10}" + "".join(f"{dtype + ' G/s':>11}" for dtype in narrow)
+            + "".join(f"{level + ' GB/s':>11}" for level in LEVELS))  # fmt: skip
     rows = [
         f"{peak.threads:7d} {peak.gflops:9.1f} {peak.gflops / peak.threads:10.1f}"
+        + "".join(f"{peak.narrow[dtype]:11.1f}" for dtype in narrow)
         + "".join(f"{peak.read_gbps[level]:11.1f}" for level in LEVELS)
         for peak in peaks
     ]
@@ -36,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     target = targets.host()
-    peaks = [measure_peak(target, threads) for threads in range(1, options.threads + 1)]
+    peaks = [measure_peak(target, threads, dtypes=DTYPES) for threads in range(1, options.threads + 1)]
     if options.json:
         found = {"machine": cpu.fingerprint(), "target": target.name, "peaks": list(map(dataclasses.asdict, peaks))}
         print(json.dumps(found, indent=2))

@@ -8,10 +8,11 @@ import os
 from pathlib import Path
 
 from softneuro.errors import InputError
+from softneuro.pictures import FITS, PREPROCESSES
 from softneuro.types import Shape
 
-__all__ = ["add_common", "add_force", "add_input", "add_json", "add_threads", "natural", "positive", "seconds", "shape",
-           "writable"]
+__all__ = ["add_force", "add_input", "add_json", "add_threads", "natural", "positive", "seconds", "shape",
+           "tolerance", "writable"]
 
 _MOST_THREADS = 1024
 _MOST_ELEMENTS = 1 << 40
@@ -49,6 +50,14 @@ def seconds(text: str) -> float:
     return value
 
 
+def tolerance(text: str) -> float:
+    """A difference of at least 0."""
+    value = float(text)
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"found {text}, needed 0 or more")
+    return value
+
+
 def shape(text: str) -> tuple[str, Shape]:
     """``name=1x3x224x224`` as a pair; ``name=`` for a scalar."""
     name, equals, sizes = text.rpartition("=")
@@ -64,14 +73,6 @@ def shape(text: str) -> tuple[str, Shape]:
 def _input_file(text: str) -> tuple[str, Path]:
     name, equals, path = text.partition("=")
     return ("", Path(text)) if not equals or Path(text).is_file() else (name, Path(path))
-
-
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """``-q``, ``-v`` and ``--debug``, which every command has."""
-    amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("-q", "--quiet", action="store_true", help="print results and errors only: no progress, no remarks")
-    amount.add_argument("-v", "--verbose", action="count", default=0, help="say more of what is done (-vv: everything)")
-    parser.add_argument("--debug", action="store_true", help="show the stack trace of an error")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -90,12 +91,20 @@ def add_force(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite files that exist")
 
 
-def add_input(parser: argparse.ArgumentParser) -> None:
-    """``--input`` and ``--shape`` and ``--seed`` for commands that run a plan."""
+def add_input(parser: argparse._ActionsContainer) -> None:
+    """``--input`` and what belongs to it, for commands that run a plan or model."""
     parser.add_argument("--input", type=_input_file, action="append", default=[], metavar="NAME=FILE",
-                        help="an input from a .npy file, or all inputs from a .npz file (several allowed)")
+                        help="an input from a .npy file, from a picture (.png .jpg .bmp .webp; several make a batch) or as a "
+                             "number for all its elements, NAME= where it is not clear for which; inputs by name from a .npz "
+                             "file (several allowed; inputs that are not given are random)")
     parser.add_argument("--shape", type=shape, action="append", default=[], metavar="NAME=1x3x224x224",
-                        help="sizes of an input that is made at random (default: those the plan was tuned for)")
+                        help="sizes of an input that is random, a number or a picture (default: those the plan was tuned for)")
+    parser.add_argument("--fit", choices=FITS, default="stretch",
+                        help="how a picture gets the input's height and width: stretched (default), or in proportion with the "
+                             "rest cropped or with black bars")
+    parser.add_argument("--preprocess", choices=PREPROCESSES,
+                        help="values of a picture: unit 0 to 1, signed -1 to 1, imagenet 0 to 1 less ImageNet's mean over its "
+                             "deviation, none 0 to 255 (default: unit for floats, none for whole numbers)")
     parser.add_argument("--seed", type=natural, default=0, help="seed of inputs made at random (default 0)")
 
 

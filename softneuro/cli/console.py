@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -16,11 +17,20 @@ if TYPE_CHECKING:
 __all__ = ["Reporter", "console", "error_console", "milliseconds", "print_json", "print_table", "progress_bar", "remarks"]
 
 _PIPED_WIDTH = 1000
+_BAR_WIDTH, _LEAST_TEXT = 65, 12  # of the progress bar without its text, and of the text
+
+
+class _Output(Console):
+    """A console that falls silent when its reader goes away (``| head``): files are still written, exit codes still tell."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
 def console() -> Console:
     """Standard output. Names from models are printed as they are; lines are as long as they need when piped."""
-    out = Console(highlight=False, markup=False, soft_wrap=True)
+    out = _Output(highlight=False, markup=False, soft_wrap=True)
     if not out.is_terminal:
         out.width = _PIPED_WIDTH
     return out
@@ -28,12 +38,12 @@ def console() -> Console:
 
 def error_console() -> Console:
     """Standard error, for what must be seen."""
-    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    return _Output(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 
 def remarks(options: argparse.Namespace) -> Console:
     """Standard error, for what may be left out: ``-q`` silences it."""
-    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True, quiet=options.quiet)
+    return _Output(stderr=True, highlight=False, markup=False, soft_wrap=True, quiet=options.quiet)
 
 
 def print_json(data: Any) -> None:
@@ -49,14 +59,14 @@ def print_table(out: Console, table: Table) -> None:
 
 
 def progress_bar(options: argparse.Namespace) -> Progress:
-    """A bar with the remaining time, for terminals only, and not with ``-q``.
+    """A bar with the remaining time, for terminals only, and not with ``-q`` nor with ``-v``, which logs lines instead.
 
     It redraws only when told to: a refresh thread would disturb measurements.
     """
     out = remarks(options)
     return Progress(
         SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=out, auto_refresh=False, transient=True, disable=options.quiet or not out.is_terminal,
+        console=out, auto_refresh=False, transient=True, disable=bool(options.quiet or options.verbose or not out.is_terminal),
     )  # fmt: skip
 
 
@@ -65,11 +75,18 @@ class Reporter:
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
-        self._task = bar.add_task("import", total=1)
+        self._stage = "import"
+        self._task = bar.add_task(self._stage, total=1)
 
     def __call__(self, standing: Standing) -> None:
-        text = f"{standing.stage} {standing.detail}"
-        self._bar.update(self._task, description=text[:60], completed=standing.done, total=standing.total)
+        if self._bar.disable:
+            return
+        if standing.stage != self._stage:  # what is done already must not count as speed
+            self._stage = standing.stage
+            self._bar.reset(self._task, completed=standing.done, total=standing.total)
+        text = " ".join(f"{standing.stage} {standing.detail}".split())
+        self._bar.update(self._task, description=text[: max(_LEAST_TEXT, self._bar.console.width - _BAR_WIDTH)],
+                         completed=standing.done, total=standing.total)  # fmt: skip
         self._bar.refresh()
 
 

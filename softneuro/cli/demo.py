@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from softneuro.cli.arguments import add_threads
-from softneuro.cli.console import Reporter, console, milliseconds, print_table, progress_bar
+from softneuro.cli.columns import STAYS, Column, print_columns
+from softneuro.cli.console import Reporter, console, milliseconds, progress_bar
 from softneuro.cli.plan_text import gain
+from softneuro.cli.profile_tables import schedule_text
+from softneuro.cli.units import unit_for
 from softneuro.compare import differences, onnxruntime_session, times_in_turns
 from softneuro.demo.data import INPUT, OUTPUT, load_pictures, model_path
-from softneuro.errors import InputError
-from softneuro.report.rows import layer_rows
+from softneuro.errors import InputError, NotInstalled
+from softneuro.report.rows import is_free, layer_rows
 from softneuro.runtime.session import Session
 from softneuro.tuning.tune import tune
 from softneuro.types import Array
@@ -70,10 +72,16 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _print_layers(out: Console, session: Session, sample: Mapping[str, Array]) -> None:
-    table = Table("layer", "output", "routine", "ms", "share")
-    for row in layer_rows(session, sample, _PROFILED_RUNS):
-        table.add_row(row.name, row.output, row.routine, f"{row.ns / 1e6:.4f}", f"{100 * row.share:.1f}%")
-    print_table(out, table)
+    rows = [row for row in layer_rows(session, sample, _PROFILED_RUNS) if not is_free(row)]
+    unit = unit_for(sum(row.ns for row in rows))
+    print_columns(out, [
+        Column("layer", [row.name for row in rows], STAYS),
+        Column("op", [row.op for row in rows], 2),
+        Column("shapes", [row.shapes for row in rows], 3),
+        Column("routine", [schedule_text(row.routine, row.schedule) for row in rows], 6),
+        Column(unit.name, [unit.number(row.ns) for row in rows], STAYS, True),
+        Column("share", [f"{100 * row.share:.1f}%" for row in rows], 8, True),
+    ])  # fmt: skip
 
 
 def _print_comparison(out: Console, session: Session, samples: Sequence[Mapping[str, Array]], logits: Array) -> int:
@@ -81,7 +89,7 @@ def _print_comparison(out: Console, session: Session, samples: Sequence[Mapping[
     engines = {"softneuro": lambda sample: session.run(None, sample)}
     try:
         peer = onnxruntime_session(model_path(), samples[0], session.threads)
-    except InputError as error:
+    except (InputError, NotInstalled) as error:
         out.print(f"softneuro    {milliseconds(times_in_turns(engines, samples)['softneuro'])} per picture")
         out.print(f"onnxruntime  not compared: {error}")
         return 0

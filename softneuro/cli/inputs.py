@@ -1,83 +1,254 @@
-"""Files into arrays, and random arrays for the inputs that no file is given for."""
+"""``--input``: files, pictures and numbers into arrays, and random arrays for the inputs that none is given for."""
 
 from __future__ import annotations
 
 import argparse
-import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from softneuro.array_files import array_shape, read_arrays
 from softneuro.cli.console import remarks
+from softneuro.cli.sources import is_plan, plan_of
+from softneuro.cli.spelling import did_you_mean
 from softneuro.errors import InputError
+from softneuro.feeds import random_array
+from softneuro.graph import GraphInput
+from softneuro.pictures import SUFFIXES, Frame, Picture, frame_of, load_picture, picture_array
 from softneuro.runtime.session import Session
 from softneuro.types import Array, DType, Shape
 
-__all__ = ["feeds_for", "inputs_for", "load_inputs"]
+__all__ = ["Feed", "feeds_for", "input_data", "inputs_for", "load_inputs", "loaded_feeds", "session_of"]
+
+_MOST_NAMES = 8
+
+
+@dataclass(frozen=True)
+class Feed:
+    """An input's array, and where it comes from: the files' names, a number, or ``random``."""
+
+    array: Array
+    source: str
+
+
+def session_of(path: Path, options: argparse.Namespace) -> Session:
+    """A session for a plan, or for a model with default routines, at the sizes of ``--shape`` and of array files.
+
+    Raises PlanError, ModelError, InputError.
+    """
+    if is_plan(path):
+        return Session(path, options.threads)
+    sizes = {name: array_shape(file) for name, file in options.input if name}
+    known = {name: shape for name, shape in sizes.items() if shape is not None} | dict(options.shape)
+    try:
+        plan = plan_of(path, argparse.Namespace(**{**vars(options), "shape": list(known.items())}))
+    except InputError:
+        if len(known) == len(dict(options.shape)):
+            raise
+        # an input of that name may not be there, which is said better when its file is read
+        plan = plan_of(path, argparse.Namespace(**{**vars(options), "quiet": True}))
+    return Session(plan, options.threads)
 
 
 def feeds_for(session: Session, options: argparse.Namespace) -> dict[str, Array]:
-    """All inputs that ``--input``, ``--shape`` and ``--seed`` stand for; a remark names those made at random."""
-    given = load_inputs(options.input, session)
-    feeds = inputs_for(session, given, dict(options.shape), options.seed)
-    made = [name for name in feeds if name not in given]
+    """All inputs that the options of `arguments.add_input` stand for, by name; remarks tell what was made of what."""
+    return {name: feed.array for name, feed in loaded_feeds(session, options).items()}
+
+
+def loaded_feeds(session: Session, options: argparse.Namespace) -> dict[str, Feed]:
+    """All inputs with where they come from. Raises InputError for what no input of the model can be made of."""
+    given = _given(session, options)
+    arrays = inputs_for(session, {name: feed.array for name, feed in given.items()}, dict(options.shape), options.seed)
+    made = [name for name in arrays if name not in given]
     if made:
         remarks(options).print(f"random input for {', '.join(made)} (seed {options.seed})")
-    return feeds
+    return {name: given.get(name) or Feed(array, "random") for name, array in arrays.items()}
 
 
-def load_inputs(files: Iterable[tuple[str, Path]], session: Session) -> dict[str, Array]:
-    """The arrays of ``--input``. Raises InputError for a file that is no array or whose input is not clear."""
-    loaded: dict[str, Array] = {}
-    names = [info.name for info in session.inputs]
-    for name, path in files:
-        content = _read_arrays(path)
-        if isinstance(content, dict):
-            if name:
-                raise InputError(f"{path}: holds named arrays, needed --input {path} without a name")
-            loaded.update(content)
-        elif name or len(names) == 1:
-            loaded[name or names[0]] = content
+def load_inputs(session: Session, options: argparse.Namespace) -> dict[str, Array]:
+    """Only the inputs that ``--input`` gives. Raises InputError."""
+    return {name: feed.array for name, feed in _given(session, options).items()}
+
+
+def _given(session: Session, options: argparse.Namespace) -> dict[str, Feed]:
+    shapes: dict[str, Shape] = dict(options.shape)
+    for name in shapes:
+        _check_name(name, session.plan.graph.inputs, "shape of")
+    given: dict[str, Feed] = {}
+    pictures: dict[str, list[Path]] = {}
+    numbers: list[tuple[str, Path, int | float]] = []
+    for name, path in options.input:
+        number = _number(path)
+        if number is not None:
+            numbers.append((name, path, number))
+        elif path.suffix.lower() in SUFFIXES:
+            pictures.setdefault(_picture_input(name, path, session, shapes), []).append(path)
         else:
-            raise InputError(f"{path}: the model has {len(names)} inputs, needed NAME={path} with one of {', '.join(names)}")
-    return loaded
+            for key, feed in _arrays(name, path, session).items():
+                _enter(given, key, feed)
+    for name, feed in given.items():
+        if name in shapes and feed.array.shape != shapes[name]:
+            raise InputError(f"input {name!r}: found shape {feed.array.shape} in {feed.source} and {shapes[name]} in --shape, "
+                             "needed one of them")
+    for name, paths in pictures.items():
+        _enter(given, name, _picture_feed(name, paths, session, options))
+    symbols = _symbols(session, {name: feed.array for name, feed in given.items()}, shapes)
+    for name, path, number in numbers:
+        key = _input_of(name, path, session)
+        sizes = shapes[key] if key in shapes else _sizes(session, key, symbols)
+        _enter(given, key, Feed(_filled(key, number, session.plan.graph.inputs[key].dtype, sizes), str(path)))
+    return given
 
 
-def _read_arrays(path: Path) -> Array | dict[str, Array]:
-    """The array of a .npy file, or the arrays of a .npz file by name."""
-    try:
-        with open(path, "rb") as file:
-            content = np.load(file, allow_pickle=False)
-            return content if isinstance(content, np.ndarray) else {key: content[key] for key in content.files}
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path}: is not an array file of numpy (.npy or .npz)") from error
+def _enter(given: dict[str, Feed], name: str, feed: Feed) -> None:
+    if name in given:
+        raise InputError(f"input {name!r}: found in {given[name].source} and in {feed.source}, needed one of them")
+    given[name] = feed
+
+
+def input_data(name: str, feed: Feed) -> dict[str, Any]:
+    """What --json tells of an input."""
+    return {"name": name, "dtype": str(feed.array.dtype), "shape": list(feed.array.shape), "source": feed.source}
 
 
 def inputs_for(session: Session, given: Mapping[str, Array], shapes: Mapping[str, Shape], seed: int) -> dict[str, Array]:
-    """All inputs: those given, the rest at random (normal floats, zeros and ones) in the given or the tuned shape.
+    """All inputs: those given, the rest at random (normal floats, zeros and ones), in the order the model declares them.
 
-    Raises InputError for a shape of an input that the model does not have or that is given as a file.
+    Sizes are those in ``shapes``, else those the plan was tuned for, with free dimensions that the given arrays share as
+    they are there. Raises InputError for names that the model does not have.
     """
     declared = session.plan.graph.inputs
-    for name in shapes:
-        if name not in declared:
-            raise InputError(f"shape of {name!r}: is not one of the model's inputs: needed {', '.join(map(repr, declared))}")
-        if name in given:
-            raise InputError(f"input {name!r}: found both a file and a shape, needed one of them")
+    for name in (*given, *shapes):
+        _check_name(name, declared, "input")
+    symbols = _symbols(session, given, shapes)
     rng = np.random.default_rng(seed)
-    feeds: dict[str, Array] = dict(given)
-    for name in declared:
-        if name not in feeds:
-            sizes = shapes[name] if name in shapes else session.plan.provenance.shapes.get(name, ())
-            feeds[name] = _random(declared[name].dtype, sizes, rng)
+    feeds: dict[str, Array] = {}
+    for name, info in declared.items():
+        if name in given:
+            feeds[name] = given[name]
+        else:
+            feeds[name] = random_array(info.dtype, shapes[name] if name in shapes else _sizes(session, name, symbols), rng)
     return feeds
 
 
-def _random(dtype: DType, sizes: Shape, rng: np.random.Generator) -> Array:
-    if dtype is DType.STR:
-        return np.full(sizes, "", dtype=object)
-    values = rng.standard_normal(sizes, np.float32) if dtype.is_float else rng.integers(0, 2, sizes)
-    return np.asarray(values).astype(dtype.numpy)
+def _symbols(session: Session, given: Mapping[str, Array], shapes: Mapping[str, Shape]) -> dict[str, int]:
+    """What the free dimensions with a name are in the shapes and in the arrays."""
+    declared = session.plan.graph.inputs
+    known = [*shapes.items(), *((name, array.shape) for name, array in given.items())]
+    return {
+        dim: size for name, shape in known for dim, size in zip(declared[name].shape or (), shape, strict=False)
+        if isinstance(dim, str)
+    }  # fmt: skip
+
+
+def _sizes(session: Session, name: str, symbols: Mapping[str, int]) -> Shape:
+    """The sizes an input was tuned for, but for those that a symbol has been given for."""
+    tuned = session.plan.provenance.shapes.get(name, ())
+    dims = session.plan.graph.inputs[name].shape or tuned
+    return tuple(symbols.get(dim, size) if isinstance(dim, str) else size for dim, size in zip(dims, tuned, strict=False))
+
+
+def _check_name(name: str, declared: Mapping[str, GraphInput], what: str) -> None:
+    if name not in declared:
+        more = f" and {len(declared) - _MOST_NAMES} more" if len(declared) > _MOST_NAMES else ""
+        names = ", ".join(map(repr, list(declared)[:_MOST_NAMES])) + more
+        raise InputError(f"{what} {name!r} is not one of the model's: needed {names or 'none'}{did_you_mean(name, declared)}")
+
+
+def _input_of(name: str, path: Path, session: Session) -> str:
+    """The input that is meant: the one named, else the only one."""
+    declared = session.plan.graph.inputs
+    if name:
+        _check_name(name, declared, "input")
+    elif len(declared) != 1:
+        raise InputError(f"{path}: the model has {len(declared)} inputs, needed NAME={path} with one of {', '.join(declared)}")
+    return name or next(iter(declared))
+
+
+def _arrays(name: str, path: Path, session: Session) -> dict[str, Feed]:
+    """The arrays of a file by the inputs they are for."""
+    declared = session.plan.graph.inputs
+    content = read_arrays(path)
+    if not isinstance(content, dict):
+        key = _input_of(name, path, session)
+        return {key: Feed(_typed(content, declared[key].dtype), str(path))}
+    if name:
+        raise InputError(f"{path}: holds named arrays, needed --input {path} without a name")
+    for key in content:
+        _check_name(key, declared, f"{path}: input")
+    return {key: Feed(_typed(array, declared[key].dtype), str(path)) for key, array in content.items()}
+
+
+def _typed(array: Array, dtype: DType) -> Array:
+    """The array; raw 2-byte elements as bfloat16, which is how numpy stores that type in files."""
+    return array.view(dtype.numpy) if dtype is DType.BF16 and array.dtype.str == "|V2" else array
+
+
+def _number(path: Path) -> int | float | None:
+    """The number that a text is, unless there is a file of that name."""
+    for read in (int, float):
+        try:
+            number = read(str(path))
+        except ValueError:
+            continue
+        return None if path.exists() else number
+    return None
+
+
+def _filled(name: str, number: int | float, dtype: DType, sizes: Shape) -> Array:
+    if dtype in (DType.STR, DType.OTHER):
+        raise InputError(f"input {name!r}: found the number {number}, needed {dtype.numpy}")
+    if not dtype.is_float and dtype.numpy.kind in "iub":
+        least, most = (0, 1) if dtype is DType.BOOL else (np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max)
+        if number != number or int(number) != number or not least <= number <= most:
+            raise InputError(f"input {name!r}: found the number {number}, needed a whole one from {least} to {most}")
+    return np.full(sizes, number, dtype.numpy)
+
+
+def _picture_input(name: str, path: Path, session: Session, shapes: Mapping[str, Shape]) -> str:
+    """The input that a picture is for: the one named, else the only one that takes pictures."""
+    fit = [each for each in session.plan.graph.inputs if isinstance(_frame(each, session, shapes), Frame)]
+    return fit[0] if not name and len(fit) == 1 else _input_of(name, path, session)
+
+
+def _frame(name: str, session: Session, shapes: Mapping[str, Shape]) -> Frame | str:
+    sizes = shapes[name] if name in shapes else _sizes(session, name, {})
+    return frame_of(session.plan.graph.inputs[name].shape, sizes)
+
+
+def _picture_feed(name: str, paths: Sequence[Path], session: Session, options: argparse.Namespace) -> Feed:
+    dtype = session.plan.graph.inputs[name].dtype
+    frame = _frame(name, session, dict(options.shape))
+    if isinstance(frame, str):
+        raise InputError(f"input {name!r} takes no pictures ({paths[0]}): {frame}")
+    if frame.height * frame.width == 1:
+        sizes = f"{name}=1x{frame.channels}xHxW" if not frame.channels_last else f"{name}=1xHxWx{frame.channels}"
+        raise InputError(f"input {name!r}: its height and width are free, needed --shape {sizes}")
+    pictures = [load_picture(path, frame, options.fit) for path in paths]
+    try:
+        array = picture_array(pictures, frame, dtype, options.preprocess)
+    except InputError as error:
+        raise InputError(f"input {name!r}: {error}") from error
+    remarks(options).print(f"{name}: {_described(paths, pictures, frame, dtype, options)}")
+    return Feed(array, ", ".join(map(str, paths)))
+
+
+def _described(paths: Sequence[Path], pictures: Sequence[Picture], frame: Frame, dtype: DType,
+               options: argparse.Namespace) -> str:
+    """What was made of pictures, in words."""
+    sizes = {f"{picture.width}x{picture.height}" for picture in pictures}
+    size = f"{sizes.pop() if len(sizes) == 1 else 'several sizes'} to {frame.width}x{frame.height} ({options.fit})"
+    colours = {1: "grey", 3: "RGB", 4: "RGBA"}[frame.channels]
+    preprocess = options.preprocess or ("unit" if dtype.is_float else "none")
+    order = "channels last" if frame.channels_last else "channels first"
+    what = str(paths[0]) if len(paths) == 1 else f"{len(paths)} pictures"
+    return f"{what}, {size}, {colours}, {order}, --preprocess {preprocess} ({_RANGES[preprocess]})"
+
+
+_RANGES: Mapping[str, str] = {
+    "unit": "values 0 to 1", "signed": "values -1 to 1", "none": "values 0 to 255",
+    "imagenet": "0 to 1 less ImageNet's mean, over its deviation",
+}  # fmt: skip

@@ -19,16 +19,28 @@ from softneuro.importer.table import CONVERTERS, TAKES_ANY_ELEMENT
 from softneuro.importer.weights import Weights
 from softneuro.types import Array, DType, TensorType
 
-__all__ = ["ModelScope", "declared_inputs", "import_graph"]
+__all__ = ["ModelScope", "RefusedNode", "declared_inputs", "import_graph"]
+
+
+@dataclass(frozen=True)
+class RefusedNode:
+    """A node that cannot be converted, and the sentence that says why."""
+
+    name: str
+    domain: str
+    op_type: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class ModelScope:
-    """What all graphs of a model share. types: called at most once, when a converter first asks."""
+    """What all graphs of a model share. types: called at most once, when a converter first asks. refused: where nodes
+    that cannot be converted are noted and left out; None to raise the error of the first."""
 
     opsets: Mapping[str, int]
     weights: Weights
     types: Callable[[], Mapping[str, KnownType]]
+    refused: list[RefusedNode] | None = None
 
 
 def declared_inputs(graph: onnx.GraphProto) -> dict[str, GraphInput]:
@@ -132,7 +144,7 @@ class _Builder:
     def build(self) -> Graph:
         layers: list[Layer] = []
         for index, proto in enumerate(self._sorted()):
-            layers.extend(self._convert(Node(proto, index, self)))
+            layers.extend(self._converted(proto, index))
         outputs = tuple(info.name for info in self._proto.output)
         for name in outputs:
             if not self.sees(name):
@@ -143,6 +155,16 @@ class _Builder:
     def _captured_type(self, name: str) -> GraphInput:
         element, shape = self.tensor_type(name)
         return GraphInput(tensor_dtype(element), shape)
+
+    def _converted(self, proto: onnx.NodeProto, index: int) -> tuple[Layer, ...]:
+        try:
+            return self._convert(Node(proto, index, self))
+        except ModelError as error:
+            if self._model.refused is None:
+                raise
+            name = proto.name or f"{proto.op_type}_{index}"
+            self._model.refused.append(RefusedNode(name, proto.domain, proto.op_type, str(error)))
+            return ()
 
     def _convert(self, node: Node) -> tuple[Layer, ...]:
         _check_schema(node)

@@ -43,6 +43,11 @@ class OnnxOp(Op):
     opsets: tuple[tuple[str, int], ...]
     known: Known = ()
 
+    @property
+    def op_type(self) -> str:
+        """The ONNX operator's type, like ``NonMaxSuppression``."""
+        return _op_type(self.node)
+
     def is_repeatable(self) -> bool:
         return _op_type(self.node) not in RANDOM
 

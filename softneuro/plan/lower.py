@@ -19,7 +19,7 @@ from softneuro.routines.candidates import candidates, refusal, routine_named
 from softneuro.routines.routine import Address, Area, Built, Routine, Schedule, Signature
 from softneuro.types import Array, DType, Format, TensorType, to_layout
 
-__all__ = ["Pack", "lower", "lower_candidate", "packed_constants", "problem_of"]
+__all__ = ["Pack", "fitted", "lower", "lower_candidate", "packed_constants", "problem_of"]
 
 _SMALL_NUMBER = 64
 
@@ -55,6 +55,17 @@ def _is_sound(schedule: Schedule, offered: Sequence[Schedule]) -> bool:
     if schedule.keys() != offered[0].keys():
         return False
     return all(0 <= n <= _SMALL_NUMBER or any(o[key] == n for o in offered) for key, n in schedule.items())
+
+
+def fitted(choice: Choice, problem: Problem, target: Target) -> Choice | None:
+    """The choice if it fits the problem, with the default schedule in place of one that was not made for it, or None."""
+    routine = routine_named(choice.routine, type(problem.op))
+    if routine is None or refusal(routine, problem, target) is not None:
+        return None
+    if choice.signature not in routine.signatures(problem):
+        return None
+    offered = routine.schedules(problem, target)
+    return choice if _is_sound(choice.schedule, offered) else replace(choice, schedule=dict(offered[0]))
 
 
 class _Lowering:
@@ -101,8 +112,8 @@ class _Lowering:
         signature = Signature((present,), (wanted,))
         label = adapt_name(name, wanted)
         choice = self.choices.get(label)
-        fitted = self._fitted(choice, problem) if choice is not None and choice.signature == signature else None
-        self._place(label, problem, fitted or self._default_adapt(problem, signature), (name,), (name,))
+        kept = fitted(choice, problem, self.target) if choice is not None and choice.signature == signature else None
+        self._place(label, problem, kept or self._default_adapt(problem, signature), (name,), (name,))
         return self.stored[name][wanted]
 
     def _default_adapt(self, problem: Problem, signature: Signature) -> Choice:
@@ -111,23 +122,13 @@ class _Lowering:
                 return Choice(candidate.routine.name, signature, dict(candidate.schedule))
         raise AssertionError(f"no adapt {signature} for {problem.key()}")
 
-    def _fitted(self, choice: Choice, problem: Problem) -> Choice | None:
-        """The choice if it fits the problem, with the default schedule in place of one that was not made for it."""
-        routine = routine_named(choice.routine, type(problem.op))
-        if routine is None or refusal(routine, problem, self.target) is not None:
-            return None
-        if choice.signature not in routine.signatures(problem):
-            return None
-        offered = routine.schedules(problem, self.target)
-        return choice if _is_sound(choice.schedule, offered) else replace(choice, schedule=dict(offered[0]))
-
     def add_layer(self, layer: Layer) -> None:
         problem = problem_of(layer, self.graph, self.threads)
         if problem is None:
             self._host_step(layer, None)
             return
         planned = self.choices.get(layer.name)
-        choice = self._fitted(planned, problem) if planned is not None else None
+        choice = fitted(planned, problem, self.target) if planned is not None else None
         if choice is None:
             choice = default_choice(problem, self.target, lambda i: self._available(layer.inputs[i], problem, i))
         outputs = tuple(name for name in layer.outputs if name)

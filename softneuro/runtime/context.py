@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,7 +18,25 @@ from softneuro.runtime.link import Linked, Words
 from softneuro.runtime.team import Team, yield_address
 from softneuro.types import Array, physical_shape, to_logical
 
-__all__ = ["Context"]
+__all__ = ["Context", "Stamps"]
+
+_STAMPS_A_STEP = 3
+
+
+@dataclass
+class Stamps:
+    """What one timed run noted.
+
+    cycles: counts of the processor's cycle counter, threads x native steps x 3: when the thread's work of the step
+    began, when it ended, and when the thread passed the barrier after it.
+    segments: for each run of native steps the first of them, how many, and `time.perf_counter_ns` before and after.
+    hosts: for each host step, in order, `time.perf_counter_ns` before and after.
+    """
+
+    cycles: Words
+    segments: list[tuple[int, int, int, int]] = field(default_factory=list)
+    hosts: list[tuple[int, int]] = field(default_factory=list)
+
 
 class Context:
     """Memory for one run at a time of a linked program."""
@@ -30,13 +50,13 @@ class Context:
         self._steps: Words = np.empty((len(linked.step_functions), 2), np.int64)
         self._steps[:, 0] = linked.step_functions
         self._steps[:, 1] = self._words.ctypes.data + 8 * linked.step_words
-        self._stamps: Words = np.zeros(len(linked.step_functions) + 1, np.int64)
-        self._runner = {timed: address(KernelSpec.of("runner", timed=timed), target) for timed in (False, True)}
+        self._target = target
+        self._runner = address(KernelSpec.of("runner", timed=False), target)
         self._barrier = aligned_bytes(ALIGNMENT).view(np.int64)
-        self._arguments: Words = np.zeros(5, np.int64)
+        self._arguments: Words = np.zeros(6, np.int64)
         self._arguments[2:4] = self._barrier.ctypes.data, yield_address()
         self._argument_address = int(self._arguments.ctypes.data)
-        self._step_address, self._stamp_address = int(self._steps.ctypes.data), int(self._stamps.ctypes.data)
+        self._step_address = int(self._steps.ctypes.data)
         self._views: dict[int, Array] = {}
 
     def bind(self, buffer: int, array: Array) -> None:
@@ -64,24 +84,42 @@ class Context:
 
     def run_first(self, team: Team, count: int) -> None:
         """Run only the first ``count`` native steps of a program that has no host steps."""
-        self._run_native(team, 0, count, False)
+        self._run_native(team, self._runner, 0, count)
 
-    def run(self, team: Team, dynamic: Mapping[str, Array], timed: bool = False) -> dict[str, Array]:
+    def run(self, team: Team, dynamic: Mapping[str, Array]) -> dict[str, Array]:
         """Run all steps; ``dynamic`` are the inputs kept by name. Returns all values kept by name."""
         values: dict[str, Array] = {**self._linked.program.host_constants, **dynamic}
         for segment in self._linked.segments:
             if isinstance(segment, HostStep):
                 self._run_host(segment, values)
             else:
-                self._run_native(team, segment.first, segment.count, timed)
+                self._run_native(team, self._runner, segment.first, segment.count)
         return values
 
-    def _run_native(self, team: Team, first: int, count: int, timed: bool) -> None:
+    def run_timed(self, team: Team, dynamic: Mapping[str, Array]) -> Stamps:
+        """Run all steps as `run` does, every thread noting when it does what."""
+        runner = address(KernelSpec.of("runner", timed=True), self._target)
+        count = len(self._linked.step_functions)
+        cycles = _cycles(team.size, count)
+        stamps = Stamps(cycles[:, : _STAMPS_A_STEP * count].reshape(team.size, count, _STAMPS_A_STEP))
+        values: dict[str, Array] = {**self._linked.program.host_constants, **dynamic}
+        for segment in self._linked.segments:
+            start = time.perf_counter_ns()
+            if isinstance(segment, HostStep):
+                self._run_host(segment, values)
+                stamps.hosts.append((start, time.perf_counter_ns()))
+            else:
+                self._arguments[4] = cycles.ctypes.data + 8 * _STAMPS_A_STEP * segment.first
+                self._arguments[5] = cycles.strides[0]
+                self._run_native(team, runner, segment.first, segment.count)
+                stamps.segments.append((segment.first, segment.count, start, time.perf_counter_ns()))
+        return stamps
+
+    def _run_native(self, team: Team, runner: int, first: int, count: int) -> None:
         self._arguments[0] = self._step_address + 16 * first
         self._arguments[1] = count
-        self._arguments[4] = self._stamp_address + 8 * first
         self._barrier[0] = 0
-        team.run(self._runner[timed], self._argument_address)
+        team.run(runner, self._argument_address)
 
     def _run_host(self, step: HostStep, values: dict[str, Array]) -> None:
         layer = step.layer
@@ -95,7 +133,11 @@ class Context:
             elif item is not None:
                 values[item] = result
 
-    @property
-    def stamps(self) -> Words:
-        """Cycle counts: the start, then the end of every native step, of the last timed run."""
-        return self._stamps
+
+def _cycles(threads: int, steps: int) -> Words:
+    """Zeros, a row for each thread; the rows share no cache line, nor two that the processor fetches together."""
+    pair = 2 * ALIGNMENT
+    row = -(-8 * _STAMPS_A_STEP * steps // pair) * pair + pair
+    cycles = aligned_bytes(threads * row).view(np.int64).reshape(threads, row // 8)
+    cycles[...] = 0
+    return cycles

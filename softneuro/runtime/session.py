@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -32,8 +32,12 @@ from softneuro.runtime.team import Team
 from softneuro.specialise import specialise
 from softneuro.types import Array, DType, Shape
 
+if TYPE_CHECKING:
+    from softneuro.runtime.timing import Timeline
+
 __all__ = ["Binding", "Session", "TensorInfo"]
 
+_Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
 _MOST_SPECIALISATIONS = 8
 _MOST_IDLE_CONTEXTS = 8
@@ -131,16 +135,30 @@ class Session:
     def profile(self, feeds: Mapping[str, Any], repeat: int = 20) -> list[tuple[str, float]]:
         """Median nanoseconds of each layer and adapt over ``repeat`` runs, in the order they run.
 
-        Host layers count from the end of the native step before them.
+        Raises InputError as `run` does, and when ``repeat`` is below 1.
         """
         from softneuro.runtime.timing import profile_context
 
+        return self._timed(profile_context, feeds, _at_least_one("repeat", repeat))
+
+    def trace(self, feeds: Mapping[str, Any], runs: int = 1) -> Timeline:
+        """What every thread did, and when, in ``runs`` real runs one after the other, after some to warm up.
+
+        Raises InputError as `run` does, and when ``runs`` is below 1.
+        """
+        from softneuro.runtime.timing import trace_context
+
+        return self._timed(trace_context, feeds, _at_least_one("runs", runs))
+
+    def _timed(self, function: Callable[[Context, Linked, Team, Mapping[str, Array], int], _Result],
+               feeds: Mapping[str, Any], runs: int) -> _Result:
+        """What a function of `runtime.timing` finds with the feeds bound."""
         arrays = self._arrays(feeds)
         specialisation = self._specialisation(arrays)
         context = self._take(specialisation)
         try:
             dynamic, _ = self._bind_run(context, specialisation.linked, arrays)
-            return profile_context(context, specialisation.linked, self._team, dynamic, repeat)
+            return function(context, specialisation.linked, self._team, dynamic, runs)
         finally:
             self._give(specialisation, context)
 
@@ -286,6 +304,13 @@ class Binding:
             if not np.shares_memory(array, self.outputs[name]):
                 array[...] = self.outputs[name]
         return self.outputs
+
+
+def _at_least_one(what: str, found: int) -> int:
+    """The number. Raises InputError below 1."""
+    if found < 1:
+        raise InputError(f"{what}: found {found}, needed 1 or more")
+    return found
 
 
 def _checked(name: str, value: Any, declared: GraphInput) -> Array:

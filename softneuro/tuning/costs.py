@@ -1,132 +1,178 @@
-"""What everything costs: the candidates of every layer and possible adapt, measured once for each distinct problem."""
+"""What everything costs: the choices of every layer and possible adapt, measured once for each distinct problem."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from softneuro.codegen.precompile import precompile
 from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
-from softneuro.control import BodyOp
-from softneuro.errors import SoftneuroError
+from softneuro.errors import ProfileError, SoftneuroError
 from softneuro.graph import Graph
 from softneuro.ops.adapt import Adapt
 from softneuro.plan.defaults import choice_of
-from softneuro.plan.lower import problem_of
-from softneuro.plan.plan import Choice, adapt_name
+from softneuro.plan.plan import Choice, Measured, adapt_name
 from softneuro.problem import Problem
-from softneuro.routines.candidates import Candidate, candidates, reference_routine
+from softneuro.routines.candidates import candidates
 from softneuro.routines.routine import Signature
 from softneuro.runtime.team import Team
-from softneuro.tuning.measure import measure, measure_host
-from softneuro.tuning.profile import Measurement, Profile, routine_digest
+from softneuro.tuning.bench import Bench
+from softneuro.tuning.measure import Effort, measure, measure_host
+from softneuro.tuning.offers import Offers
+from softneuro.tuning.profile import Measurement, Profile
+from softneuro.tuning.select import Case
 from softneuro.types import Format, Layout
 
-__all__ = ["Costs"]
+__all__ = ["Costs", "Site"]
 
 _log = logging.getLogger(__name__)
-_FREE = Measurement(0.0)
+_NAMED = 5
+
+Report = Callable[[int, int, str], None]
 
 
-class _Bench:
-    """A distinct problem with its candidates and what is known of their times."""
+@dataclass(frozen=True)
+class Site:
+    """A layer or a tensor that may be converted: its choices, and its problem's bench for each set of shapes (None where
+    it has no problem)."""
 
-    def __init__(self, problem: Problem, target: Target) -> None:
-        self.problem = problem
-        self.times: dict[int, Measurement] = {}
-        self.keys: dict[int, str] = {}
-        self.choices: list[Choice] = []
-        self.kernels: dict[int, tuple[KernelSpec, ...]] = {}
-        self.failed: set[int] = set()
-        self.host = False
-        for candidate in candidates(problem, target):
-            self._add(candidate, target)
+    choices: tuple[Choice, ...]
+    benches: tuple[Bench | None, ...]
 
-    def _add(self, candidate: Candidate, target: Target) -> None:
-        choice = choice_of(candidate)
-        built = candidate.routine.build(self.problem, candidate.signature, candidate.schedule, target)
-        index = len(self.choices)
-        self.choices.append(choice)
-        self.host |= built.host
-        self.kernels[index] = tuple(launch.kernel for launch in built.launches)
-        if built.alias is not None:
-            self.times[index] = _FREE
-        self.keys[index] = Profile.key(self.problem, choice, routine_digest(candidate.routine, built))
+    def timed(self) -> list[tuple[Choice, tuple[float, ...]]]:
+        """The choices with a time for every set, 0 for the sets at which none of them was measured."""
+        times = [[bench.ns(c) if bench else None for c in self.choices] for bench in self.benches]
+        known = [row if any(ns is not None for ns in row) else [0.0] * len(row) for row in times]
+        if all(ns is None for row in times for ns in row):
+            return []
+        columns = zip(*known, strict=True)
+        return [
+            (choice, tuple(ns for ns in column if ns is not None))
+            for choice, column in zip(self.choices, columns, strict=True) if None not in column and not self.has_failed(choice)
+        ]  # fmt: skip
 
-    def recall(self, profile: Profile) -> None:
-        """Take over what the profile knows."""
-        for index, key in self.keys.items():
-            known = profile.get(key)
-            if known is not None:
-                self.times[index] = known
+    def has_failed(self, choice: Choice) -> bool:
+        """Whether a choice could not be run or gave a wrong result for any set."""
+        return any(bench.has_failed(choice) for bench in self.benches if bench)
 
     def default(self) -> Choice:
-        """The first candidate that did not fail; the reference when all did."""
-        reference = reference_routine(type(self.problem.op))
-        spare = choice_of(Candidate(reference, reference.signatures(self.problem)[0], {}))
-        return next((choice for index, choice in enumerate(self.choices) if index not in self.failed), spare)
+        """The first choice that did not fail; the reference when all did."""
+        spare = next(bench.spare() for bench in self.benches if bench)
+        return next((choice for choice in self.choices if not self.has_failed(choice)), spare)
 
-    def missing(self) -> list[int]:
-        """Candidates without a time."""
-        return [index for index in range(len(self.choices)) if index not in self.times]
+    def fastest(self, signature: Signature) -> tuple[Choice, tuple[float, ...]]:
+        """The choice of a signature that takes the least time in all, and its time for each set (0 when not measured).
+
+        Raises SoftneuroError when all of them failed.
+        """
+        timed = [(choice, times) for choice, times in self.timed() if choice.signature == signature]
+        if timed:
+            return min(timed, key=lambda pair: sum(pair[1]))
+        for choice in self.choices:
+            if choice.signature == signature and not self.has_failed(choice):
+                return choice, (0.0,) * len(self.benches)
+        problem = next(bench.problem for bench in self.benches if bench)
+        raise SoftneuroError(f"{problem.key()}: no routine for {signature} gives a right result")
 
 
 class Costs:
-    """Times of all candidates of a specialised graph, for a number of threads."""
+    """Times of all choices of a model for a number of threads.
 
-    def __init__(self, graph: Graph, target: Target, threads: int, profile: Profile) -> None:
-        self._graph, self._target, self._threads, self._profile = graph, target, threads, profile
-        self._benches: dict[Problem, _Bench] = {}
-        self._layers: dict[str, _Bench] = {}
-        self._adapts: dict[str, _Bench] = {}
-        for layer in graph.layers:
-            problem = problem_of(layer, graph, threads)
-            if problem is not None and not isinstance(layer.op, BodyOp):  # which graph runs depends on the data
-                self._layers[layer.name] = self._bench(problem)
-        self._add_adapts()
+    graphs: the model specialised for each set of shapes; offers: what each layer may run with.
+    """
 
-    def _bench(self, problem: Problem) -> _Bench:
-        if problem not in self._benches:
-            bench = self._benches[problem] = _Bench(problem, self._target)
-            bench.recall(self._profile)
-        return self._benches[problem]
+    def __init__(self, graphs: Sequence[Graph], offers: Offers, target: Target, threads: int, profile: Profile) -> None:
+        self._graphs, self._target, self._threads, self._profile = graphs, target, threads, profile
+        self._benches: dict[Problem, Bench] = {}
+        self.layers = {
+            name: Site(offer.choices, tuple(self._bench(p, offer.choices) if p else None for p in offer.problems))
+            for name, offer in offers.items()
+        }
+        self.adapts = {name: self._adapt_site(name) for name in self._converted()}
 
-    def _add_adapts(self) -> None:
-        """A bench for every tensor that some candidate makes or reads in a format other than row-major."""
+    @property
+    def benches(self) -> Sequence[Bench]:
+        """One for every distinct problem."""
+        return tuple(self._benches.values())
+
+    def _bench(self, problem: Problem, choices: Sequence[Choice]) -> Bench:
+        bench = self._benches.get(problem)
+        if bench is None:
+            bench = self._benches[problem] = Bench(problem, self._target)
+        for choice in choices:
+            bench.add(choice, self._profile)
+        return bench
+
+    def _converted(self) -> Iterator[str]:
+        """The tensors that some choice makes or reads in a format other than row-major."""
         wanted: dict[str, set[Format]] = {}
-        for layer in self._graph.layers:
-            bench = self._layers.get(layer.name)
-            for choice in bench.choices if bench else ():
-                for name, format_ in zip(layer.inputs, choice.signature.inputs, strict=False):
-                    if name and format_ is not None and name not in self._graph.constants:
-                        wanted.setdefault(name, set()).add(format_)
-                for name, format_ in zip((n for n in layer.outputs if n), choice.signature.outputs, strict=False):
-                    wanted.setdefault(name, set()).add(format_)
-        for name, formats in wanted.items():
-            if any(f.layout is Layout.CHL for f in formats):
-                type_ = self._graph.types[name]
-                self._adapts[name] = self._bench(Problem(Adapt(), (type_,), (type_,), (False,), self._threads))
+        for index, graph in enumerate(self._graphs):
+            for layer in graph.layers:
+                site = self.layers.get(layer.name)
+                for choice in site.choices if site and site.benches[index] else ():
+                    read = zip(layer.inputs, choice.signature.inputs, strict=False)
+                    made = zip((name for name in layer.outputs if name), choice.signature.outputs, strict=False)
+                    for name, format_ in (*read, *made):
+                        if name and format_ is not None and name not in graph.constants:
+                            wanted.setdefault(name, set()).add(format_)
+        return (name for name, formats in wanted.items() if any(f.layout is Layout.CHL for f in formats))
 
-    def compile_all(self, report: Callable[[int, int, str], None]) -> None:
+    def _adapt_site(self, name: str) -> Site:
+        types = [graph.types.get(name) if name not in graph.constants else None for graph in self._graphs]
+        problems = [Problem(Adapt(), (t,), (t,), (False,), self._threads) if t else None for t in types]
+        offered = {p: tuple(map(choice_of, candidates(p, self._target))) for p in problems if p}
+        common = tuple(c for c in next(iter(offered.values())) if all(c in choices for choices in offered.values()))
+        return Site(common, tuple(self._bench(p, common) if p else None for p in problems))
+
+    # ---- measuring
+
+    def missing_kernels(self) -> list[KernelSpec]:
+        """The kernels of all candidates that are to be measured."""
+        return [spec for bench in self._benches.values() for i in bench.missing() for spec in bench.kernels[i]]
+
+    def require_known(self) -> None:
+        """Raise ProfileError when any candidate would have to be measured."""
+        missing = {bench: len(bench.missing()) for bench in self._benches.values() if bench.missing()}
+        if not missing:
+            return
+        sites = (*self.layers.items(), *((f"adapt {name}", site) for name, site in self.adapts.items()))
+        names = [name for name, site in sites if any(bench in missing for bench in site.benches)]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        raise ProfileError(
+            f"the profile lacks {sum(missing.values())} measurements of {len(missing)} problems, of layers "
+            f"{', '.join(names[:_NAMED])}{more}: needed a profile of this machine, version, threads and "
+            "shapes, or tuning without error on miss, which measures them"
+        )
+
+    def compile_all(self, report: Report) -> None:
         """Compile the kernels of all candidates that are to be measured."""
-        specs = [spec for bench in self._benches.values() for i in bench.missing() for spec in bench.kernels[i]]
-        precompile(specs, self._target, report)
+        precompile(self.missing_kernels(), self._target, report)
 
-    def measure_all(self, deadline: float | None, report: Callable[[int, int, str], None]) -> None:
-        """Measure what the profile does not know. After the deadline, what is left gets no time at all."""
-        footprint = sum(array.nbytes for array in self._graph.constants.values())
+    def measure_all(self, deadline: float | None, effort: Effort, report: Report) -> None:
+        """Measure what the profile does not know; ``report`` counts candidates, those that are known included.
+
+        After the deadline, what is left gets no time at all.
+        """
+        footprint = sum(array.nbytes for array in self._graphs[0].constants.values())
         todo = [bench for bench in self._benches.values() if bench.missing()]
+        total = sum(len(bench.choices) - bench.free for bench in self._benches.values())
         team = Team(self._threads, self._target)
-        for number, bench in enumerate(todo):
+        for bench in todo:
             if deadline is not None and time.monotonic() > deadline:
                 break
-            report(number, len(todo), bench.problem.key())
-            self._measure(bench, team, footprint)
-        report(len(todo), len(todo), "")
+            report(total - self.missing_count(), total, bench.problem.key())
+            self._measure(bench, team, footprint, effort)
+        report(total - self.missing_count(), total, "")
 
-    def _measure(self, bench: _Bench, team: Team, footprint: int) -> None:
+    def missing_count(self) -> int:
+        """How many candidates are to be measured."""
+        return sum(len(bench.missing()) for bench in self._benches.values())
+
+    def _measure(self, bench: Bench, team: Team, footprint: int, effort: Effort) -> None:
         if bench.host:
             self._finish(bench, bench.missing()[0], measure_host(bench.problem))
             return
@@ -136,57 +182,53 @@ class Costs:
             if isinstance(result, Measurement):
                 self._finish(bench, missing[id(choice)], result)
             else:
-                bench.failed.add(missing[id(choice)])
+                bench.failed[missing[id(choice)]] = str(result)
                 _log.warning("%s is left out: %s", bench.problem.key(), result)
 
         measure(bench.problem, [bench.choices[i] for i in missing.values()], self._target, team, footprint=footprint,
-                finished=finished)
+                effort=effort, finished=finished)  # fmt: skip
 
-    def _finish(self, bench: _Bench, index: int, measurement: Measurement) -> None:
+    def _finish(self, bench: Bench, index: int, measurement: Measurement) -> None:
         bench.times[index] = measurement
         self._profile.add(bench.keys[index], measurement)
 
-    def layer_times(self) -> Mapping[str, list[tuple[Choice, float]]]:
-        """Measured choices of every layer that has any; one with none keeps its default, at cost 0."""
-        return {
-            name: [(bench.choices[i], m.ns) for i, m in sorted(bench.times.items())] or [(bench.default(), 0.0)]
-            for name, bench in self._layers.items()
-        }
+    # ---- what was found
 
-    def _fastest_adapt(self, bench: _Bench, signature: Signature) -> tuple[Choice, float]:
-        fitting = [i for i, choice in enumerate(bench.choices) if choice.signature == signature]
-        times = {i: bench.times[i].ns if i in bench.times else 0.0 for i in fitting if i not in bench.failed}
-        if not times:
-            raise SoftneuroError(f"{bench.problem.key()}: no routine for {signature} gives a right result")
-        best = min(times, key=times.__getitem__)
-        return bench.choices[best], times[best]
+    def cases(self) -> list[Case]:
+        """What `select` needs, for each set of shapes. A layer of which nothing was measured keeps its default, at cost 0."""
+        timed = {name: site.timed() or [(site.default(), (0.0,) * len(site.benches))] for name, site in self.layers.items()}
+        return [
+            Case(
+                graph,
+                {n: [(c, times[i]) for c, times in timed[n]] for n, site in self.layers.items() if site.benches[i]},
+                partial(self._adapt_ns, i),
+            )
+            for i, graph in enumerate(self._graphs)
+        ]
 
-    def adapt_ns(self, tensor: str, origin: Format, wanted: Format) -> float:
-        """The cost of converting a tensor."""
-        return self._fastest_adapt(self._adapts[tensor], Signature((origin,), (wanted,)))[1]
+    def _adapt_ns(self, index: int, tensor: str, origin: Format, wanted: Format) -> float:
+        """The time of a conversion at one set of shapes."""
+        return self.adapts[tensor].fastest(Signature((origin,), (wanted,)))[1][index]
 
     def adapt_choices(self) -> dict[str, Choice]:
         """The fastest routine for every conversion that may occur."""
-        result = {}
-        for name, bench in self._adapts.items():
-            for signature in {choice.signature for choice in bench.choices}:
-                result[adapt_name(name, signature.outputs[0])] = self._fastest_adapt(bench, signature)[0]
-        return result
+        return {
+            adapt_name(name, signature.outputs[0]): site.fastest(signature)[0]
+            for name, site in self.adapts.items() for signature in {choice.signature for choice in site.choices}
+        }  # fmt: skip
 
     def failed(self, choices: Mapping[str, Choice]) -> bool:
         """Whether any of the choices could not be run or gave a wrong result."""
-        layers = [(name, bench, i) for name, bench in self._layers.items() for i in bench.failed]
-        adapts = [
-            (adapt_name(name, bench.choices[i].signature.outputs[0]), bench, i)
-            for name, bench in self._adapts.items() for i in bench.failed
-        ]  # fmt: skip
-        return any(choices.get(name) == bench.choices[i] for name, bench, i in layers + adapts)
+        sites = dict(self.layers)
+        for name, site in self.adapts.items():
+            sites |= {adapt_name(name, choice.signature.outputs[0]): site for choice in site.choices}
+        return any(sites[name].has_failed(choice) for name, choice in choices.items() if name in sites)
 
     def chosen_ns(self, choices: Mapping[str, Choice]) -> dict[str, float]:
-        """Nanoseconds of every chosen layer."""
-        result = {}
-        for name, bench in self._layers.items():
-            for index, measurement in bench.times.items():
-                if bench.choices[index] == choices.get(name):
-                    result[name] = measurement.ns
-        return result
+        """Nanoseconds of every chosen layer that was measured, the mean over the sets of shapes."""
+        times = {n: [b.ns(choices[n]) if b else 0.0 for b in site.benches] for n, site in self.layers.items() if n in choices}
+        return {name: sum(ns or 0.0 for ns in row) / len(row) for name, row in times.items() if None not in row}
+
+    def measured(self) -> dict[str, Sequence[Measured]]:
+        """All candidates of every problem by the problem's text, as a plan keeps them."""
+        return {bench.problem.key(): tuple(bench.measured()) for bench in self._benches.values()}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from softneuro.codegen.target import Target
 from softneuro.errors import SoftneuroError
+from softneuro.feeds import random_array
 from softneuro.memory import aligned, aligned_empty
 from softneuro.plan.lower import lower_candidate
 from softneuro.plan.plan import Choice
@@ -21,9 +22,9 @@ from softneuro.runtime.context import Context
 from softneuro.runtime.link import link
 from softneuro.runtime.team import Team
 from softneuro.tuning.profile import Measurement
-from softneuro.types import Array, TensorType, to_layout
+from softneuro.types import Array, to_layout
 
-__all__ = ["Effort", "WrongResult", "measure", "measure_host"]
+__all__ = ["EFFORTS", "Effort", "WrongResult", "copies_of", "measure", "measure_host"]
 
 Timer = Callable[[], int]
 _MOST_PACKED_BYTES = 1 << 28
@@ -48,6 +49,14 @@ class Effort:
     short_ns: int = 100_000
     block_ns: int = 1_000_000
     hopeless: tuple[float, ...] = (1.6, 1.25, 1.15)
+
+
+EFFORTS: Mapping[int, Effort] = {
+    1: Effort(blocks=2, short_ns=50_000, block_ns=400_000, hopeless=(1.3, 1.1)),
+    2: Effort(),
+    3: Effort(blocks=9, short_ns=200_000, block_ns=2_000_000, hopeless=(2.0, 1.5, 1.3, 1.2)),
+}
+"""The levels of ``softneuro tune --effort``: quick, usual, thorough. Level 0 measures nothing."""
 
 
 @dataclass
@@ -88,15 +97,9 @@ def _operands(problem: Problem) -> tuple[list[Array | None], tuple[Array, ...]]:
 
 def _tried(problem: Problem, most: int) -> tuple[list[Array | None], tuple[Array, ...]]:
     rng = np.random.default_rng(0)
-    values = [None if t is None else _random(t, most, rng) for t in problem.inputs]
+    values = [None if t is None else random_array(t.dtype, t.shape, rng, most=most) for t in problem.inputs]
     with np.errstate(all="ignore"):
         return values, problem.op.reference(values)
-
-
-def _random(type_: TensorType, most: int, rng: np.random.Generator) -> Array:
-    if type_.dtype.is_float:
-        return rng.standard_normal(type_.shape, np.float32).astype(type_.dtype.numpy)
-    return np.asarray(rng.integers(0, most + 1, type_.shape)).astype(type_.dtype.numpy)
 
 
 class _CopyingPack:
@@ -120,7 +123,7 @@ def _copy(array: Array) -> Array:
     return fresh
 
 
-def _copies(problem: Problem, footprint: int) -> int:
+def copies_of(problem: Problem, footprint: int) -> int:
     """Copies of the layer whose weights together exceed what stays in the caches of a run of the whole model."""
     weights = sum(t.nbytes for t, c in zip(problem.inputs, problem.constant, strict=True) if t is not None and c)
     if weights == 0:
@@ -175,7 +178,7 @@ def measure(problem: Problem, choices: Sequence[Choice], target: Target, team: T
     """
     how = effort or Effort()
     operands, expected = _operands(problem)
-    copies = _copies(problem, footprint)
+    copies = copies_of(problem, footprint)
     trials: list[_Trial] = []
     for choice in choices:
         try:

@@ -1,4 +1,4 @@
-"""The last word: whole plans compared on one input, for the error of their outputs and for their time."""
+"""The last word: whole plans compared on one input of each set of shapes, for the error of their outputs and for their time."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ import numpy as np
 
 from softneuro.codegen.target import Target
 from softneuro.errors import InputError
+from softneuro.feeds import random_array
 from softneuro.graph import Graph
 from softneuro.plan.plan import Choice, Plan
 from softneuro.routines.candidates import routine_named
 from softneuro.runtime.session import Session
-from softneuro.types import Array, Shape
+from softneuro.tuning.progress import Progress, Report
+from softneuro.types import Array
 
 __all__ = ["MOST_OUTPUT_ERROR", "fastest_plan", "output_error", "precise_times", "random_feeds"]
 
 _log = logging.getLogger(__name__)
 _LEAST_ROUNDS, _MOST_ROUNDS = 7, 200
 _CHECK_SECONDS = 0.7
+_STEP = 0.1
 
 MOST_OUTPUT_ERROR = 6e-5
 """Largest difference of a plan's outputs from those of the plan without approximate routines, in units of the
@@ -44,14 +47,8 @@ def precise_times(times: Times, graph: Graph) -> dict[str, Sequence[tuple[Choice
 def random_feeds(concrete: Graph) -> dict[str, Array]:
     """Inputs to run a plan with: normal floats, ones of other types (valid as indices and lengths)."""
     rng = np.random.default_rng(0)
-    feeds: dict[str, Array] = {}
-    for name, declared in concrete.inputs.items():
-        shape: Shape = tuple(d for d in declared.shape or () if isinstance(d, int))
-        if declared.dtype.is_float:
-            feeds[name] = rng.standard_normal(shape, np.float32).astype(declared.dtype.numpy)
-        else:
-            feeds[name] = np.ones(shape, declared.dtype.numpy)
-    return feeds
+    shapes = {name: [d for d in declared.shape or () if isinstance(d, int)] for name, declared in concrete.inputs.items()}
+    return {name: random_array(concrete.inputs[name].dtype, shape, rng, least=1) for name, shape in shapes.items()}
 
 
 def output_error(found: Mapping[str, Array], precise: Mapping[str, Array]) -> float:
@@ -73,22 +70,25 @@ def _is_precise(plan: Plan) -> bool:
     return not any(routine is not None and routine.approximate for routine in routines)
 
 
-def fastest_plan(plans: Sequence[Plan], feeds: Mapping[str, Array], threads: int, target: Target) -> Plan:
+def fastest_plan(plans: Sequence[Plan], feeds: Sequence[Mapping[str, Array]], threads: int, target: Target,
+                 report: Report = lambda standing: None) -> Plan:
     """The fastest of the plans (the default last, if it is among them) with its measured times noted.
 
-    A plan with approximate routines is let go when its outputs are further than `MOST_OUTPUT_ERROR` from those of
-    the first plan without any. When the model cannot run on the feeds (made-up whole numbers may be invalid), the
-    first plan without approximate routines is kept unseen.
+    feeds: inputs for each set of shapes; a plan's time is the mean over them. A plan with approximate routines is let go
+    when its outputs are further than `MOST_OUTPUT_ERROR` from those of the first plan without any. When the model cannot
+    run on the feeds (made-up whole numbers may be invalid), the first plan without approximate routines is kept unseen.
+    report is told between rounds how much of the time is over.
     """
     precise = [index for index, plan in enumerate(plans) if _is_precise(plan)]
-    bindings = [Session(plan, threads, target=target).bind(feeds) for plan in plans]
+    sessions = [Session(plan, threads, target=target) for plan in plans]
+    bindings = [[session.bind(given) for given in feeds] for session in sessions]
     try:
-        outputs = [binding.run() for binding in bindings]
+        outputs = [[binding.run() for binding in of_plan] for of_plan in bindings]
     except InputError as error:
         _log.info("whole plans are not compared: the model does not run on random inputs: %s", error)
         return plans[precise[0] if precise else 0]
-    errors = [output_error(found, outputs[precise[0]]) if precise else 0.0 for found in outputs]
-    medians = _medians([binding.run for binding in bindings])
+    errors = [max(map(output_error, found, outputs[precise[0]])) if precise else 0.0 for found in outputs]
+    medians = _medians([[binding.run for binding in of_plan] for of_plan in bindings], report)
     allowed = [i for i in range(len(plans)) if i in precise or errors[i] <= MOST_OUTPUT_ERROR] or [len(plans) - 1]
     for index in sorted(set(range(len(plans))) - set(allowed)):
         _log.info("plan %d is let go: its outputs are off by %.1e, allowed %.1e", index, errors[index], MOST_OUTPUT_ERROR)
@@ -98,13 +98,27 @@ def fastest_plan(plans: Sequence[Plan], feeds: Mapping[str, Array], threads: int
     return replace(plans[best], provenance=made)
 
 
-def _medians(functions: Sequence[Callable[[], object]]) -> list[float]:
-    """Median nanoseconds of each function, called in turns."""
-    times: list[list[int]] = [[] for _ in functions]
-    began = time.monotonic()
-    while len(times[0]) < _LEAST_ROUNDS or (time.monotonic() - began < _CHECK_SECONDS and len(times[0]) < _MOST_ROUNDS):
-        for function, samples in zip(functions, times, strict=True):
-            start = time.perf_counter_ns()
-            function()
-            samples.append(time.perf_counter_ns() - start)
-    return [float(np.median(samples)) for samples in times]
+def _medians(plans: Sequence[Sequence[Callable[[], object]]], report: Report) -> list[float]:
+    """For each plan the mean of the median nanoseconds of its functions, all called in turns."""
+    times: list[list[list[int]]] = [[[] for _ in functions] for functions in plans]
+    began, rounds, told = time.monotonic(), 0, 0.0
+    while True:
+        share = _share(rounds, time.monotonic() - began)
+        if share >= 1:
+            break
+        if share >= told:  # seldom: what it draws is in the caches that the next plan would have
+            report(Progress("check", int(100 * share), 100))
+            told = share + _STEP
+        for functions, of_plan in zip(plans, times, strict=True):
+            for function, samples in zip(functions, of_plan, strict=True):
+                start = time.perf_counter_ns()
+                function()
+                samples.append(time.perf_counter_ns() - start)
+        rounds += 1
+    report(Progress("check", 100, 100))
+    return [float(np.mean([np.median(samples) for samples in of_plan])) for of_plan in times]
+
+
+def _share(rounds: int, seconds: float) -> float:
+    """The part of a comparison that is over: it takes a least number of rounds, and time or a largest number."""
+    return min(rounds / _LEAST_ROUNDS, max(seconds / _CHECK_SECONDS, rounds / _MOST_ROUNDS))

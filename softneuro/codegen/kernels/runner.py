@@ -1,7 +1,9 @@
 """Run a list of steps as one thread of a team: call each kernel, meet the others at a barrier, go on.
 
 Words: 0 steps (pairs of kernel address and argument address), 1 number of steps, 2 barrier counter (zero at the
-start), 3 address of sched_yield, 4 time stamps (one more than steps; only when timed).
+start), 3 address of sched_yield. Only when timed: 4 time stamps of the first thread, 5 bytes from one thread's stamps
+to the next one's, both multiples of 8; a thread has three for every step: its work began, its work ended, it passed
+the barrier.
 """
 
 from __future__ import annotations
@@ -19,17 +21,22 @@ SPINS = 4000
 
 
 def make(target: Target, timed: bool) -> Callable[[int, int, int], None]:
-    """The runner; ``timed`` notes the cycle counter before the first and after every step (thread 0)."""
+    """The runner; ``timed`` notes the cycle counter around every step, each thread in memory of its own."""
     pause = make_pause(target)
     spins_allowed = SPINS
 
     def run(args: int, tid: int, nthreads: int) -> None:
         steps, count, barrier = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2)
-        yield_address, stamps = load_i64(args, 3), load_i64(args, 4)
-        if timed and tid == 0:
-            store_i64(stamps, 0, cycles(0))
+        yield_address = load_i64(args, 3)
+        if timed:
+            stamps = load_i64(args, 4) + tid * load_i64(args, 5)
+            now = cycles(0)
         for step in range(count):
+            if timed:
+                store_i64(stamps, 3 * step, now)
             call_kernel(load_i64(steps, 2 * step), load_i64(steps, 2 * step + 1), tid, nthreads)
+            if timed:
+                store_i64(stamps, 3 * step + 1, cycles(0))
             if nthreads > 1:
                 atomic_add(barrier, 1)
                 spins = 0
@@ -38,7 +45,8 @@ def make(target: Target, timed: bool) -> Callable[[int, int, int], None]:
                     spins += 1
                     if spins > spins_allowed:
                         call_yield(yield_address)
-            if timed and tid == 0:
-                store_i64(stamps, step + 1, cycles(0))
+            if timed:
+                now = cycles(0)
+                store_i64(stamps, 3 * step + 2, now)
 
     return run

@@ -1,0 +1,25 @@
+"""Where tuning stands, for whoever waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Progress", "Report"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """``done`` of ``total`` units of a stage, and what is at hand.
+
+    stage: ``import``, ``compile`` (kernels), ``measure`` (candidates, those that were known before included), ``select``
+    or ``check`` (percent), in this order.
+    """
+
+    stage: str
+    done: int
+    total: int
+    detail: str = ""
+
+
+Report = Callable[[Progress], None]

@@ -1,0 +1,130 @@
+"""One tuning run: measure, select, check the whole plan."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from softneuro.codegen.jit import object_code
+from softneuro.codegen.precompile import precompile
+from softneuro.plan.lower import lower
+from softneuro.plan.outline import choices_of, kernels_of
+from softneuro.plan.plan import Choice, Plan
+from softneuro.plan.program import Program
+from softneuro.tuning.costs import Costs
+from softneuro.tuning.measure import EFFORTS
+from softneuro.tuning.offers import Offers
+from softneuro.tuning.profile import Profile
+from softneuro.tuning.progress import Progress, Report
+from softneuro.tuning.request import Request
+from softneuro.tuning.select import Selection, select
+from softneuro.tuning.whole_plan import fastest_plan, precise_times, random_feeds
+from softneuro.tuning.workload import Workload, prepare
+
+__all__ = ["tuned"]
+
+_log = logging.getLogger(__name__)
+_RUNNERS_UP = 2
+
+
+def tuned(request: Request, report: Report = lambda standing: None) -> Plan:
+    """The plan that is asked for. Raises what `softneuro.tune` does."""
+    return _Tuner(request, report).run()
+
+
+class _Tuner:
+    """A request on its way to a plan."""
+
+    def __init__(self, request: Request, report: Report) -> None:
+        self._request, self._report = request, report
+        self._target, self._threads = request.target, request.threads
+
+    def run(self) -> Plan:
+        """Make the plan; compiles what it needs at other sizes when the model has free dimensions."""
+        from softneuro.passes.rewrite import is_static
+
+        self._report(Progress("import", 0, 1))
+        work = prepare(self._request)
+        plan = self._measured_plan(work) if self._request.measures else self._default(work)
+        if not is_static(work.graph):
+            self._compile(work, plan)
+        return plan
+
+    def _stage(self, stage: str) -> Callable[[int, int, str], None]:
+        return lambda done, total, what: self._report(Progress(stage, done, total, what))
+
+    def _outline(self, work: Workload, index: int, choices: dict[str, Choice]) -> Program:
+        """What would run at a set of shapes."""
+        return lower(work.concretes[index], choices, self._target, self._threads, None)
+
+    def _compile(self, work: Workload, plan: Plan) -> None:
+        """Compile every kernel that the plan may launch at any shape."""
+        outlines = [self._outline(work, index, dict(plan.choices)) for index in range(len(work.concretes))]
+        kernels = list(dict.fromkeys(kernel for outline in outlines for kernel in kernels_of(outline, self._target)))
+        precompile(kernels, self._target, self._stage("compile"))
+        for kernel in kernels:
+            object_code(kernel, self._target)  # the few that no process was started for
+
+    def _default(self, work: Workload, offers: Offers | None = None) -> Plan:
+        """The default choice for every layer, written down: other shapes might have other defaults. Where a rule forbids
+        it, the first choice that is allowed."""
+        allowed = {}
+        if self._request.rules:
+            allowed = {name: offer.choices for name, offer in (offers or work.offers(self._request)).items()}
+        choices: dict[str, Choice] = {}
+        for index in range(len(work.concretes)):
+            while True:  # choices change in which formats tensors are there, and so the defaults of layers behind
+                outline = self._outline(work, index, choices)
+                wrong = [p.name for p in outline.placed if p.name in allowed and p.choice not in allowed[p.name]]
+                if not set(wrong) - set(choices):
+                    break
+                choices |= {name: allowed[name][0] for name in wrong}
+            choices = choices_of(outline) | choices
+        return Plan(work.graph, choices, work.provenance)
+
+    def _measured_plan(self, work: Workload) -> Plan:
+        request = self._request
+        deadline = None if request.time_limit is None else time.monotonic() + request.time_limit
+        offers = work.offers(request)
+        profile = Profile(self._target, request.profile)
+        costs = Costs(work.concretes, offers, self._target, self._threads, profile)
+        if request.error_on_miss:
+            costs.require_known()
+        try:
+            _log.info("compiling up to %d kernels", len(set(costs.missing_kernels())))
+            costs.compile_all(self._stage("compile"))
+            _log.info("measuring %d candidates of %d problems", costs.missing_count(), len(costs.benches))
+            costs.measure_all(deadline, EFFORTS[request.effort], self._stage("measure"))
+        finally:
+            profile.close()
+        self._report(Progress("select", 0, 1))
+        plans = self._plans(work, costs)
+        default = self._default(work, offers)
+        if not costs.failed(default.choices):
+            made = replace(plans[0].provenance, kept="default", predicted_ns=None, layer_ns=costs.chosen_ns(default.choices))
+            plans.append(replace(default, provenance=made))
+        _log.info("comparing %d plans on made-up inputs", len(plans))
+        feeds = [random_feeds(concrete) for concrete in work.concretes]
+        plan = fastest_plan(plans, feeds, self._threads, self._target, self._report)
+        return replace(plan, provenance=replace(plan.provenance, measured=costs.measured()))
+
+    def _plans(self, work: Workload, costs: Costs) -> list[Plan]:
+        """The selection, its runners-up, and the selection without approximate routines where that is another one."""
+        cases = costs.cases()
+        selections = select(cases, 1 + _RUNNERS_UP)
+        precise = [replace(case, times=precise_times(case.times, case.graph)) for case in cases]
+        if precise != cases:
+            selections += select(precise)
+        best = selections[0]
+        _log.info("selected: %.4g ms%s", best.predicted_ns / 1e6, ", proved the least" if best.optimal else "")
+        return [self._finished(work, selection, costs) for selection in selections]
+
+    def _finished(self, work: Workload, selection: Selection, costs: Costs) -> Plan:
+        choices = dict(selection.choices) | costs.adapt_choices()
+        provenance = replace(
+            work.provenance, kept="selected", predicted_ns=selection.predicted_ns, optimal=selection.optimal,
+            lower_bound_ns=selection.lower_bound_ns, layer_ns=costs.chosen_ns(choices),
+        )
+        return Plan(work.graph, choices, provenance)

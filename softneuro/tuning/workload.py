@@ -1,0 +1,85 @@
+"""The model made ready for tuning: imported, rewritten, and specialised for each set of shapes."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+from softneuro import cpu
+from softneuro._version import __version__
+from softneuro.errors import InputError
+from softneuro.graph import Graph
+from softneuro.plan.plan import Provenance
+from softneuro.specialise import default_shapes, specialise
+from softneuro.tuning.offers import Offers, offers_of
+from softneuro.tuning.request import Model, Request, Shapes
+from softneuro.types import admits
+
+__all__ = ["Workload", "prepare"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """graph: with free dimensions, for the plan; concretes: for each set of shapes; provenance: as far as it is known."""
+
+    graph: Graph
+    concretes: tuple[Graph, ...]
+    provenance: Provenance
+
+    def offers(self, request: Request) -> Offers:
+        """What each layer may run with. Raises InputError when the request's rules do not fit the model."""
+        return offers_of(self.concretes, request.target, request.threads, request.rules)
+
+
+def prepare(request: Request) -> Workload:
+    """Import and rewrite the model. Raises ModelError, UnsupportedOp, and InputError when the shapes do not fit it."""
+    from softneuro.passes.pipeline import optimise
+
+    imported = _import(request.model, request.shapes)
+    sizes = [default_shapes(imported, shapes) for shapes in request.shapes]
+    graph = optimise(imported, specialise(imported, sizes[0]).types)
+    concretes = tuple(specialise(graph, of_set) for of_set in sizes)
+    graph = replace(graph, types=dict(concretes[0].types))
+    _log.info("imported: %d layers, %d after the rewrites", len(imported.layers), len(graph.layers))
+    provenance = Provenance(
+        model=Path(request.model).name if isinstance(request.model, (str, Path)) else "", model_sha256=_digest(request.model),
+        machine=cpu.fingerprint(), target=request.target.name, version=__version__, threads=request.threads,
+        shapes=sizes[0], further_shapes=tuple(sizes[1:]), packages=_packages(),
+    )  # fmt: skip
+    return Workload(graph, concretes, provenance)
+
+
+def _import(model: Model, sets: Sequence[Shapes]) -> Graph:
+    """The imported graph. Free dimensions stay free; declared sizes are replaced only where those of a set differ, and
+    become free where sets differ from each other."""
+    from softneuro.importer.model import import_model
+
+    graph = import_model(model)
+    other: dict[str, list[int | None]] = {}
+    for name in dict.fromkeys(name for shapes in sets for name in shapes):
+        given = [tuple(map(int, shapes[name])) for shapes in sets if name in shapes]
+        if len(set(map(len, given))) > 1:
+            raise InputError(f"input {name!r}: found shapes {given[0]} and {given[1]}, needed the same rank in all sets")
+        if name not in graph.inputs or not all(admits(graph.inputs[name].shape, shape) for shape in given):
+            other[name] = [sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*given, strict=True)]
+    return import_model(model, shapes=other) if other else graph
+
+
+def _digest(model: object) -> str:
+    """SHA-256 of the model's bytes (of the file alone when weights are external); empty for a ModelProto."""
+    if isinstance(model, (str, Path)):
+        with open(model, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    return hashlib.sha256(model).hexdigest() if isinstance(model, bytes) else ""
+
+
+def _packages() -> dict[str, str]:
+    """Versions of Python and of the packages that decide what kernels a plan was measured with."""
+    return {"python": platform.python_version()} | {name: version(name) for name in ("numpy", "onnx", "numba", "llvmlite")}
