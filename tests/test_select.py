@@ -99,6 +99,19 @@ def test_runners_up_are_distinct_and_in_order() -> None:
     assert len({tuple(sorted((n, str(c)) for n, c in s.choices.items())) for s in found}) == len(found)
 
 
+def test_runners_up_differ_in_a_layer_that_takes_time() -> None:
+    """Layers that cost nothing in either format, and conversions that cost nothing, make no runner-up."""
+    layers = [Layer("p", Pointwise("relu(x0)"), ("x",), ("t0",))]
+    layers += [Layer(f"v{i}", Pointwise("relu(x0)"), (f"t{i}",), (f"t{i + 1}",)) for i in range(3)]
+    types = dict.fromkeys(["x", *(f"t{i}" for i in range(4))], TYPE)
+    graph = Graph({"x": GraphInput(DType.F32, TYPE.shape)}, ("t3",), tuple(layers), {}, types)
+    both = [(Choice("view", Signature((f,), (f,))), 0.0) for f in (CHF, CHL)]
+    made = [(Choice(f"{f}", Signature((CHF,), (f,))), ns) for f, ns in ((CHF, 5.0), (CHL, 7.0))]
+    times: Times = {"p": made, **{f"v{i}": both for i in range(3)}}
+    found = select([Case(graph, times, lambda *_: 0.0)], 3)
+    assert [(s.choices["p"].routine, s.predicted_ns) for s in found] == [("f32:chf", 5.0), ("f32:chl", 7.0)]
+
+
 def test_ten_layers_per_block_with_residuals_is_proved_optimal_quickly() -> None:
     graph, times, costs = random_case(random.Random(3), 12)
     best, *_ = select([Case(graph, times, lambda t, a, b: costs[t, a, b])])

@@ -13,9 +13,13 @@ def gain(made: Provenance) -> str:
     if made.measured_ns is None:
         return ""
     measured = f"measured {milliseconds(made.measured_ns)}"
-    proof = "proved optimal" if made.optimal else f"bound {milliseconds(made.lower_bound_ns)}"
+    if made.lower_bound_ns is None:
+        proof = "of what there was time to measure"
+    else:
+        proof = "proved optimal" if made.optimal else f"bound {milliseconds(made.lower_bound_ns)}"
     if made.kept == "default":
         return f"{measured}, the default plan: none was faster (selection {proof})"
     default = "could not be run" if made.default_ns is None else (
         f"{milliseconds(made.default_ns)} ({made.default_ns / made.measured_ns:.2f}x)")
-    return f"{measured}, predicted {milliseconds(made.predicted_ns)} ({proof}), default plan {default}"
+    predicted = "selected" if made.predicted_ns is None else f"predicted {milliseconds(made.predicted_ns)}"
+    return f"{measured}, {predicted} ({proof}), default plan {default}"

@@ -6,19 +6,19 @@ import argparse
 import dataclasses
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
+from softneuro.cli.amounts import counted
 from softneuro.cli.arguments import add_force, add_json, add_threads, seconds, shape, writable
-from softneuro.cli.console import Reporter, console, milliseconds, print_json, print_table, progress_bar, remarks
+from softneuro.cli.console import Reporter, console, milliseconds, print_json, progress_bar, remarks
+from softneuro.cli.estimate_table import print_estimate
 from softneuro.cli.plan_text import gain
 from softneuro.errors import InputError
 from softneuro.plan.plan import Plan
-from softneuro.tuning.estimate import Estimate, OpEstimate, estimate
+from softneuro.tuning.estimate import estimate
 from softneuro.tuning.progress import Progress
 from softneuro.tuning.request import DEFAULT_EFFORT, Request, shape_sets
 from softneuro.tuning.summary import Summary, made_data, summarise
@@ -116,10 +116,19 @@ def _tune(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     began = time.monotonic()
     plan = _written(path, request, own, options)
     summary = summarise(plan)
+    _remark_on_free_sizes(plan, options)
     if options.json:
         print_json({"plan": str(path), **made_data(plan, summary), "seconds": round(time.monotonic() - began, 3)})
     else:
         _print(plan, summary, path)
+    return 0
+
+
+def _dry_run(options: argparse.Namespace) -> int:
+    profile = options.profile
+    if profile is None and options.resume and options.output is not None:
+        profile = measuring_file(options.output)
+    print_estimate(estimate(_request(options, profile)), options)
     return 0
 
 
@@ -186,61 +195,28 @@ def _print(plan: Plan, summary: Summary, path: Path) -> None:
     out = console()
     made = plan.provenance
     sets = " and ".join(map(_sizes, (made.shapes, *made.further_shapes)))
-    out.print(f"{path}: {summary.layers} layers, {summary.adapts} adapts, {made.threads} threads, {made.target}, {sets}")
+    counts = (counted(summary.layers, "layer"), counted(summary.adapts, "adapt"), counted(made.threads, "thread"))
+    out.print(f"{path}: {', '.join(counts)}, {made.target}, {sets}")
     if made.measured_ns is not None:
         out.print(gain(made))
     if summary.host:
-        out.print(f"{len(summary.host)} layers run on the host's reference:")
+        out.print(f"{counted(len(summary.host), 'layer')} on the host's reference:")
         for host in summary.host[:_MOST_HOST_LAYERS]:
             out.print(f"  {host.name} ({host.op}) {milliseconds(host.ns)}")
         if len(summary.host) > _MOST_HOST_LAYERS:
             out.print(f"  and {len(summary.host) - _MOST_HOST_LAYERS} more")
 
 
+def _remark_on_free_sizes(plan: Plan, options: argparse.Namespace) -> None:
+    """Say which inputs were tuned at size 1 only because nobody said otherwise."""
+    given = {name for name, _ in options.shape}
+    for name, declared in plan.graph.inputs.items():
+        dims, sizes = declared.shape or (), plan.provenance.shapes[name]
+        free = [dim for dim, size in zip(dims, sizes, strict=False) if not isinstance(dim, int) and size == 1]
+        if free and name not in given:
+            whole, used = ("x".join(map(str, numbers)) for numbers in ([d if isinstance(d, int) else "?" for d in dims], sizes))
+            remarks(options).print(f"input {name} is {whole}: tuned at {used}, needed --shape {name}=… for other sizes")
+
+
 def _sizes(shapes: Mapping[str, Shape]) -> str:
-    return ", ".join(f"{name}={'x'.join(map(str, sizes))}" for name, sizes in shapes.items())
-
-
-# ---- --dry-run
-
-
-def _dry_run(options: argparse.Namespace) -> int:
-    profile = options.profile
-    if profile is None and options.resume and options.output is not None:
-        profile = measuring_file(options.output)
-    found = estimate(_request(options, profile))
-    if options.json:
-        print_json(_estimate_data(found))
-        return 0
-    out = console()
-    if not found.ops:
-        out.print("nothing would be measured: every layer gets its default routine")
-        return 0
-    table = Table("op")
-    for title in ("layers", "problems", "candidates", "known", "to compile", "seconds"):
-        table.add_column(title, justify="right")
-    for row in found.ops:
-        table.add_row(row.op, *_cells([row]))
-    table.add_section()
-    table.add_row("all", *_cells(found.ops))
-    print_table(out, table)
-    parts = (f"compiling {found.compile_seconds:.0f} s", f"measuring {found.measure_seconds:.0f} s",
-             f"the rest {found.prepare_seconds + found.check_seconds:.0f} s")  # fmt: skip
-    out.print(f"tuning should take about {_duration(found.seconds)} ({', '.join(parts)}); nothing was measured or written")
-    return 0
-
-
-def _cells(rows: Sequence[OpEstimate]) -> list[str]:
-    counts = [sum(getattr(row, name) for row in rows) for name in ("layers", "problems", "candidates", "known", "kernels")]
-    return [*map(str, counts), f"{sum(row.compile_seconds + row.measure_seconds for row in rows):.1f}"]
-
-
-def _duration(found: float) -> str:
-    return f"{found:.0f} s" if found < 120 else f"{found / 60:.0f} min"
-
-
-def _estimate_data(found: Estimate) -> dict[str, Any]:
-    return {
-        **dataclasses.asdict(found),
-        "compile_seconds": found.compile_seconds, "measure_seconds": found.measure_seconds, "seconds": found.seconds,
-    }  # fmt: skip
+    return ", ".join(f"{name}={'x'.join(map(str, sizes)) or 'scalar'}" for name, sizes in shapes.items())

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softneuro.compare.input_sizes import replace_input_sizes
 from softneuro.errors import InputError, NotInstalled
 from softneuro.types import Array
 
@@ -93,27 +94,13 @@ def _changed(proto: onnx.ModelProto, feeds: Mapping[str, Array], outputs: Sequen
     """The model for the sizes of the feeds, with other outputs where such are given."""
     import onnx
 
-    if _with_sizes(proto, feeds):
-        for item in proto.graph.output:
-            item.type.tensor_type.ClearField("shape")
+    replace_input_sizes(proto, feeds)
     if outputs is not None:
         declared = {item.name: item for item in proto.graph.output}
         kept = [declared.get(name, onnx.ValueInfoProto(name=name)) for name in outputs]  # onnxruntime infers the types
         del proto.graph.output[:]
         proto.graph.output.extend(kept)
     return proto
-
-
-def _with_sizes(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> bool:
-    """Replace declared input sizes that are not those of the feeds; whether there were any. Free ones stay free: known
-    ones would be followed into branches that are never taken."""
-    changed = False
-    for item in proto.graph.input:
-        sizes = feeds[item.name].shape if item.name in feeds else ()
-        for dim, size in zip(item.type.tensor_type.shape.dim, sizes, strict=False):
-            if dim.HasField("dim_value") and dim.dim_value != size:
-                dim.dim_value, changed = size, True
-    return changed
 
 
 def _fits(declared: list[int | str | None] | None, shape: tuple[int, ...]) -> bool:

@@ -47,7 +47,8 @@ class Provenance:
 
     Times are nanoseconds of one inference, None where nothing was measured. kept: which plan won when the whole
     plans were timed, ``selected`` (or one of its runners-up) or ``default``. optimal: the selection was proved to be
-    the least sum of measured times; lower_bound_ns is the proved bound; predicted_ns the sum for the kept selection.
+    the least sum of measured times; lower_bound_ns is the proved bound; predicted_ns the sum for the kept selection; none of
+    them is known when there was no time to measure all candidates.
     model: the name of the model's file, without its folder. shapes: the input sizes that were tuned for, the first set
     where there were several, the others in further_shapes (times are then means over all sets). packages: versions of
     Python and of what the plan was made with. command: the command line, where there was one. measured: all candidates

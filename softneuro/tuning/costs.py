@@ -143,9 +143,9 @@ class Costs:
         names = [name for name, site in sites if any(bench in missing for bench in site.benches)]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         raise ProfileError(
-            f"the profile lacks {sum(missing.values())} measurements of {len(missing)} problems, of layers "
-            f"{', '.join(names[:_NAMED])}{more}: needed a profile of this machine, version, threads and "
-            "shapes, or tuning without error on miss, which measures them"
+            f"profile {str(self._profile.path)!r}: lacks {sum(missing.values())} measurements of {len(missing)} problems, of "
+            f"layers {', '.join(names[:_NAMED])}{more}: needed one that was made on this machine, with this version, for these "
+            "threads and shapes, or tuning without error on miss, which measures them"
         )
 
     def compile_all(self, report: Report) -> None:
@@ -164,7 +164,7 @@ class Costs:
         for bench in todo:
             if deadline is not None and time.monotonic() > deadline:
                 break
-            report(total - self.missing_count(), total, bench.problem.key())
+            report(total - self.missing_count(), total, f"{bench.problem.op.name} {', '.join(map(str, bench.problem.outputs))}")
             self._measure(bench, team, footprint, effort)
         report(total - self.missing_count(), total, "")
 

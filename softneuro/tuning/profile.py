@@ -63,7 +63,7 @@ def routine_digest(routine: Routine, built: Built) -> str:
 
 
 class Profile:
-    """Measurements of one target on this machine, in memory and, when a path is given, in a file.
+    """Measurements of one target on this machine, in memory and, when a path is given, in a file (which need not exist).
 
     Raises ProfileError when the file exists and is no profile, or cannot be written.
     """
@@ -71,11 +71,11 @@ class Profile:
     def __init__(self, target: Target, path: str | Path | None = None) -> None:
         self._machine = f"{cpu.fingerprint()} {target.name}"
         self._known: dict[str, Measurement] = {}
-        self._path = Path(path) if path is not None else None
+        self.path = Path(path) if path is not None else None
         self._file: IO[str] | None = None
         self._torn = False
-        if self._path is not None and self._path.exists():
-            self._load(self._path)
+        if self.path is not None and self.path.exists():
+            self._load(self.path)
 
     def _load(self, path: Path) -> None:
         try:
@@ -110,16 +110,16 @@ class Profile:
     def add(self, key: str, measurement: Measurement) -> None:
         """Keep a measurement, on disk before this returns to the caller."""
         self._known[key] = measurement
-        if self._path is None:
+        if self.path is None:
             return
         record = {"key": key, "machine": self._machine, "ns": round(measurement.ns, 1), "spread": round(measurement.spread, 4)}
         try:
             if self._file is None:
-                self._file = self._opened(self._path)
+                self._file = self._opened(self.path)
             self._file.write(json.dumps(record) + "\n")
             self._file.flush()
         except OSError as error:
-            raise ProfileError(f"profile {str(self._path)!r}: cannot be written: {error.strerror}") from error
+            raise ProfileError(f"profile {str(self.path)!r}: cannot be written: {error.strerror}") from error
 
     def _opened(self, path: Path) -> IO[str]:
         """The file, to be added to after its last whole line: what an interruption left of another is cut off."""

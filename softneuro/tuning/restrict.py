@@ -25,7 +25,7 @@ __all__ = ["Rule", "parse_rule", "restrict"]
 
 _WILDCARDS = frozenset("*?[")
 _DIGITS = "0123456789"
-_SHOWN = 6
+_SHOWN, _NEAR = 6, 3
 _NAMES = tuple(routine.name for routines in ROUTINES.values() for routine in routines)
 _ALGORITHMS = {name.split(".")[1] for name in _NAMES} | {"reference", "empty"}
 _KNOWN: Mapping[str, Collection[str]] = {
@@ -108,7 +108,7 @@ def _check(word: _Word, text: str) -> None:
 
 
 def _suggestion(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, 3)
+    near = [name for name in known if word.lower() in name.lower()][:_NEAR] or difflib.get_close_matches(word, known, _NEAR)
     if near:
         return f", did you mean {' or '.join(map(repr, near))}?"
     return f", needed {_listed(known)}" if known else ""

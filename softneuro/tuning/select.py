@@ -31,6 +31,7 @@ __all__ = ["AdaptCost", "Case", "Selection", "select"]
 AdaptCost = Callable[[str, Format, Format], float]
 """adapt_cost(tensor, from, to): nanoseconds."""
 _MOST_TABLE = 1 << 20
+_MOST_SOLUTIONS = 200
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,11 @@ class _Model:
         total = sum(cost(name, origin, wanted) for wanted in present if wanted != origin for cost in adapt_costs)
         return total / len(self._cases)
 
+    def timed_values(self, solution: Solution) -> tuple[int, ...]:
+        """What a solution assigns to the layers that take time."""
+        timed = (v for name, v in self._layer_variable.items() if any(state.ns for state in self._states[name]))
+        return tuple(solution.assignment[variable] for variable in timed)
+
     def selection(self, solution: Solution) -> Selection:
         choices = {
             name: self._states[name][solution.assignment[variable]].choice for name, variable in self._layer_variable.items()
@@ -178,8 +184,18 @@ class _Model:
 
 
 def select(cases: Sequence[Case], count: int = 1) -> list[Selection]:
-    """The ``count`` best selections, the best first: those of least cost, the mean over all cases."""
+    """The ``count`` best selections, the best first: those of least cost, the mean over all cases.
+
+    They differ in the choice of a layer that takes time; there are fewer when not so many are near the best.
+    """
     model = _Model(cases)
     if not model.domains:
         return [Selection({}, 0.0, True, 0.0)]
-    return [model.selection(s) for s in k_best(model.domains, model.factors, count, max_table=_MOST_TABLE)]
+    wanted = count
+    while True:  # most of the best assignments differ only in conversions and in views, which cost nothing
+        solutions = k_best(model.domains, model.factors, wanted, max_table=_MOST_TABLE)
+        found = {model.timed_values(solution): solution for solution in reversed(solutions)}
+        if len(found) >= count or len(solutions) < wanted or wanted >= _MOST_SOLUTIONS:
+            best = sorted(found.values(), key=solutions.index)[:count]
+            return [model.selection(solution) for solution in best]
+        wanted *= 8

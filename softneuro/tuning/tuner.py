@@ -123,8 +123,8 @@ class _Tuner:
 
     def _finished(self, work: Workload, selection: Selection, costs: Costs) -> Plan:
         choices = dict(selection.choices) | costs.adapt_choices()
-        provenance = replace(
-            work.provenance, kept="selected", predicted_ns=selection.predicted_ns, optimal=selection.optimal,
-            lower_bound_ns=selection.lower_bound_ns, layer_ns=costs.chosen_ns(choices),
-        )
+        provenance = replace(work.provenance, kept="selected", layer_ns=costs.chosen_ns(choices))
+        if not costs.missing_count():  # else layers that were not measured count as nothing
+            provenance = replace(provenance, predicted_ns=selection.predicted_ns, optimal=selection.optimal,
+                                 lower_bound_ns=selection.lower_bound_ns)  # fmt: skip
         return Plan(work.graph, choices, provenance)
