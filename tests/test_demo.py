@@ -82,12 +82,12 @@ def test_everything_goes_into_the_wheel() -> None:
 
 def test_demo_tunes_and_says_what_was_gained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("softneuro.cli.demo.tune", partial(softneuro.tune, time_limit=0.5))
+    monkeypatch.setattr("softneuro.cli.demo.tune", partial(softneuro.tune, effort=1))
     assert main(["demo", "--threads", "1"]) == 0
     printed = rows(capsys)
     assert all(name in printed for name in LAYERS)
     assert "conv." in printed["second.conv"] and "-> 1x64x7x7" in printed["second.conv"] and "%" in printed["second.conv"]
-    assert "1 threads" in printed["tuned"]
+    assert "1 thread," in printed["tuned"]
     assert "of 200 pictures right (9" in printed["accuracy"]
     assert all(word in printed["search"] for word in ("measured", "default plan", "optimal"))
     assert "ms per picture" in printed["softneuro"]

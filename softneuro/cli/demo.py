@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from softneuro.cli.amounts import counted
 from softneuro.cli.arguments import add_threads
 from softneuro.cli.columns import STAYS, Column, print_columns
 from softneuro.cli.console import Reporter, console, milliseconds, progress_bar
@@ -55,7 +56,7 @@ def _demo(options: argparse.Namespace) -> int:
     with progress_bar(options) as bar:
         plan = tune(model_path(), threads=options.threads, progress=Reporter(bar))
     made = plan.provenance
-    out.print(f"tuned in {time.perf_counter() - start:.0f} s: {made.threads} threads, {made.target}, {made.machine}")
+    out.print(f"tuned in {time.perf_counter() - start:.0f} s: {counted(made.threads, 'thread')}, {made.target}, {made.machine}")
     session = Session(plan, options.threads)
     logits = np.concatenate([session.run(sample)[OUTPUT] for sample in samples])
     out.print()

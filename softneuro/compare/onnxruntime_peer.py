@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softneuro.compare.input_sizes import replace_input_sizes
 from softneuro.errors import InputError, NotInstalled
-from softneuro.types import Array
+from softneuro.types import Array, admits
 
 if TYPE_CHECKING:
     import onnx
@@ -73,7 +73,7 @@ def _opened(model: Path, feeds: Mapping[str, Array], threads: int, outputs: Sequ
     if outputs is None:
         peer = onnxruntime.InferenceSession(str(model), options, providers=providers)
         declared = {i.name: i.shape for i in peer.get_inputs()}
-        if all(_fits(declared.get(name), array.shape) for name, array in feeds.items()):
+        if all(admits(declared.get(name), array.shape) for name, array in feeds.items()):
             return peer
     changed = _changed(_proto(model), feeds, outputs)
     options.add_session_config_entry(_DATA_FOLDER, str(model.resolve().parent))
@@ -101,7 +101,3 @@ def _changed(proto: onnx.ModelProto, feeds: Mapping[str, Array], outputs: Sequen
         del proto.graph.output[:]
         proto.graph.output.extend(kept)
     return proto
-
-
-def _fits(declared: list[int | str | None] | None, shape: tuple[int, ...]) -> bool:
-    return declared is None or all(not isinstance(d, int) or d == s for d, s in zip(declared, shape, strict=False))
