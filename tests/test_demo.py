@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -40,9 +41,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch, default_plan: softneuro.Plan) -> No
 
 
 def rows(capsys: Capture) -> dict[str, str]:
-    """What was printed on standard output, by the first word of each line."""
+    """What was printed on standard output, by the first word of each line; on standard error there is one remark."""
     printed = capsys.readouterr()
-    assert printed.err == ""
+    assert printed.err.startswith("tuning a CNN") and printed.err.count("\n") == 1
     return {line.split()[0]: line for line in printed.out.splitlines() if line}
 
 
@@ -100,6 +101,18 @@ def test_demo_compares_with_onnxruntime(capsys: Capture) -> None:
     assert main(["demo", "--threads", "1"]) == 0
     printed = rows(capsys)["onnxruntime"]
     assert "ms per picture on as many threads" in printed and "largest difference" in printed
+
+
+@pytest.mark.usefixtures("at_once")
+def test_demo_as_data(capsys: Capture) -> None:
+    pytest.importorskip("onnxruntime")
+    assert main(["demo", "--threads", "1", "--json", "-q"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    found = json.loads(printed.out)
+    assert (found["pictures"], found["pictures_right"] > 180, found["threads"]) == (200, True, 1)
+    assert {row["name"] for row in found["rows"]} >= set(LAYERS)
+    assert found["picture_ns"] > 0 and found["onnxruntime"]["picture_ns"] > 0 and found["onnxruntime"]["agrees"]
 
 
 @pytest.mark.usefixtures("at_once")

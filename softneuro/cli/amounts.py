@@ -1,8 +1,10 @@
-"""Counts and bytes as people read them."""
+"""Counts and bytes as people read them, and numbers as JSON takes them."""
 
 from __future__ import annotations
 
-__all__ = ["bytes_text", "count_text", "counted", "share_text"]
+import math
+
+__all__ = ["bytes_text", "count_text", "counted", "finite", "share_text"]
 
 
 def bytes_text(nbytes: float) -> str:
@@ -33,3 +35,8 @@ def counted(count: int, what: str) -> str:
 def share_text(part: float, whole: float) -> str:
     """A percentage, or ``-`` of nothing."""
     return f"{100 * part / whole:.1f}%" if whole else "-"
+
+
+def finite(value: float | None) -> float | None:
+    """The value, or None for an infinity or NaN, which JSON does not have."""
+    return None if value is None or not math.isfinite(value) else value

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from softneuro.cli.amounts import finite
 from softneuro.cli.arguments import add_input, add_json, add_threads, tolerance
 from softneuro.cli.columns import STAYS, Column, print_columns, say_missing
 from softneuro.cli.console import console, print_json, remarks
@@ -184,7 +185,7 @@ def _data(options: argparse.Namespace, session: Session, feeds: Mapping[str, Fee
         "seed": options.seed,
         "inputs": [input_data(name, feed) for name, feed in feeds.items()],
         "outputs": [_row_data(row, options.tolerance) for row in rows],
-        "smallest_tolerance": _finite(max((row.needed for row in rows), default=0.0)),
+        "smallest_tolerance": finite(max((row.needed for row in rows), default=0.0)),
         "right": _passes(rows, options.tolerance),
     }  # fmt: skip
     if options.layers:
@@ -201,13 +202,9 @@ def _layer_data(row: LayerDifference, allowed: float) -> dict[str, Any]:
 def _row_data(row: Difference, allowed: float) -> dict[str, Any]:
     """The numbers of a comparison; null for those that are infinite or NaN."""
     return {
-        "name": row.name, "type_here": row.type_here, "type_there": row.type_there, "absolute": _finite(row.absolute),
-        "relative": _finite(row.relative), "largest_there": row.scale, "worst": None if row.worst is None else list(row.worst),
-        "value_here": _finite(row.value_here), "value_there": _finite(row.value_there), "nan_here": row.nan_here,
+        "name": row.name, "type_here": row.type_here, "type_there": row.type_there, "absolute": finite(row.absolute),
+        "relative": finite(row.relative), "largest_there": row.scale, "worst": None if row.worst is None else list(row.worst),
+        "value_here": finite(row.value_here), "value_there": finite(row.value_there), "nan_here": row.nan_here,
         "nan_there": row.nan_there, "inf_here": row.inf_here, "inf_there": row.inf_there, "top5_equal": row.top5_equal,
-        "smallest_tolerance": _finite(row.needed), "note": row.note, "right": row.within(allowed),
+        "smallest_tolerance": finite(row.needed), "note": row.note, "right": row.within(allowed),
     }  # fmt: skip
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value
