@@ -17,18 +17,20 @@ from softneuro._version import __version__
 
 if TYPE_CHECKING:
     from softneuro import errors
+    from softneuro.limits import ResourceLimits
     from softneuro.plan.plan import Plan
     from softneuro.runtime.session import Binding, Session, TensorInfo
     from softneuro.tuning.tune import Progress, tune
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program wants to hear
 
-__all__ = ["Binding", "Plan", "Progress", "Session", "TensorInfo", "__version__", "errors", "tune"]
+__all__ = ["Binding", "Plan", "Progress", "ResourceLimits", "Session", "TensorInfo", "__version__", "errors", "tune"]
 
 _LAZY = {
     "Binding": "softneuro.runtime.session",
     "Plan": "softneuro.plan.plan",
     "Progress": "softneuro.tuning.tune",
+    "ResourceLimits": "softneuro.limits",
     "Session": "softneuro.runtime.session",
     "TensorInfo": "softneuro.runtime.session",
     "tune": "softneuro.tuning.tune",

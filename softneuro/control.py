@@ -1,4 +1,4 @@
-"""Layers that run graphs: If, Loop, Scan, and Call, one graph run once. The host interprets them.
+"""Layers that run graphs: If, Loop, Scan, and Call, one graph run once. The host decides what runs next.
 
 They live above `reference`, which runs their bodies, and not in ops/, which it imports. They hold graphs, so they
 have no text form and are not in the table of ops.
@@ -10,21 +10,26 @@ last inputs, in the order of its ``captures``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
 from softneuro import reference
 from softneuro.errors import DynamicShape, InputError
 from softneuro.graph import Graph, GraphInput
+from softneuro.limits import in_force
 from softneuro.ops.base import Bound, Op, Types, Values
+from softneuro.ops.field_types import conforms, field_types
 from softneuro.ops.parameters import tensor
 from softneuro.specialise import specialise
-from softneuro.types import Array, TensorType
+from softneuro.types import Array, DType, TensorType
 
-__all__ = ["CONTROL_OPS", "BodyOp", "Call", "If", "Loop", "Scan"]
+__all__ = ["CONTROL_OPS", "BodyOp", "Call", "If", "Loop", "RunBody", "Scan", "interpreted"]
+
+RunBody: TypeAlias = Callable[[Graph, Mapping[str, Any]], list[Array]]
+"""Gives the outputs of a body, its inputs picked by name from values."""
 
 
 def _output_types(body: Graph, types: Mapping[str, TensorType | None]) -> tuple[TensorType, ...]:
@@ -40,8 +45,8 @@ def _output_types(body: Graph, types: Mapping[str, TensorType | None]) -> tuple[
     return tuple(found[name] for name in body.outputs)
 
 
-def _run(body: Graph, values: Mapping[str, Any]) -> list[Array]:
-    """The body's outputs, with its inputs picked by name."""
+def interpreted(body: Graph, values: Mapping[str, Any]) -> list[Array]:
+    """The body's outputs by the oracle, with its inputs picked by name."""
     found = reference.run(body, {name: values[name] for name in body.inputs})
     return [found[name] for name in body.outputs]
 
@@ -57,10 +62,29 @@ class BodyOp(Op):
         """The other fields as plain data: numbers, texts and lists of them."""
         return {name: _plain(value) for name, value in vars(self).items() if not isinstance(value, Graph)}
 
+    def reference(self, inputs: Values) -> tuple[Array, ...]:
+        return self.compute(inputs, interpreted)
+
+    def compute(self, inputs: Values, run: RunBody) -> tuple[Array, ...]:
+        """The outputs, where ``run`` gives those of the bodies."""
+        raise NotImplementedError(self.name)
+
+    def inner_types(self, types: Types) -> list[tuple[Graph, Types]]:
+        """The bodies and the types of their inputs in order, as far as these are known, for inputs of ``types``."""
+        return []
+
+    def may_grow(self) -> bool:
+        return False  # the layers of the bodies tell
+
     @classmethod
     def from_bodies(cls, fields: Mapping[str, Any], bodies: Mapping[str, Graph]) -> Self:
         """Inverse of `bodies` and `body_fields`. Raises TypeError or ValueError for anything else."""
-        return cls(**bodies, **{name: _from_plain(name, value) for name, value in fields.items()})
+        found = {**bodies, **{name: _from_plain(name, value) for name, value in fields.items()}}
+        wanted = field_types(cls)
+        for name, value in found.items():
+            if name not in wanted or not conforms(value, wanted[name]):
+                raise ValueError(f"{cls.name}: found {name}={value!r:.80}, needed {wanted.get(name, 'no such field')}")
+        return cls(**found)
 
 
 def _plain(value: Any) -> Any:
@@ -88,8 +112,8 @@ class Call(BodyOp):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         return _output_types(self.body, dict(zip(self.body.inputs, types, strict=True)))
 
-    def reference(self, inputs: Values) -> tuple[Array, ...]:
-        return tuple(_run(self.body, dict(zip(self.body.inputs, inputs, strict=True))))
+    def compute(self, inputs: Values, run: RunBody) -> tuple[Array, ...]:
+        return tuple(run(self.body, dict(zip(self.body.inputs, inputs, strict=True))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +154,13 @@ class If(BodyOp):
         except InputError:
             return None
 
-    def reference(self, inputs: Values) -> tuple[Array, ...]:
+    def compute(self, inputs: Values, run: RunBody) -> tuple[Array, ...]:
         assert inputs[0] is not None
-        return tuple(_run(self.branch(inputs[0]), dict(zip(self.captures, inputs[1:], strict=True))))
+        return tuple(run(self.branch(inputs[0]), dict(zip(self.captures, inputs[1:], strict=True))))
+
+    def inner_types(self, types: Types) -> list[tuple[Graph, Types]]:
+        captured = dict(zip(self.captures, types[1:], strict=True))
+        return [(branch, [captured[name] for name in branch.inputs]) for branch in (self.then_branch, self.else_branch)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +182,12 @@ class Loop(BodyOp):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         raise DynamicShape("the number of iterations of a loop depends on the data of the run")
 
-    def reference(self, inputs: Values) -> tuple[Array, ...]:
+    def inner_types(self, types: Types) -> list[tuple[Graph, Types]]:
+        captured = dict(zip(self.captures, types[2 + self.carried :], strict=True))
+        own = iter((TensorType(DType.I64, ()), TensorType(DType.BOOL, ()), *types[2 : 2 + self.carried]))
+        return [(self.body, [captured[name] if name in captured else next(own) for name in self.body.inputs])]
+
+    def compute(self, inputs: Values, run: RunBody) -> tuple[Array, ...]:
         names, split = list(self.body.inputs), 2 + self.carried
         limit = None if inputs[0] is None else int(np.asarray(inputs[0]).reshape(-1)[0])
         condition: Any = np.array(True) if inputs[1] is None else inputs[1]
@@ -164,8 +197,9 @@ class Loop(BodyOp):
         for iteration in itertools.count():
             if (limit is not None and iteration >= limit) or not np.asarray(condition).any():
                 break
+            in_force().check("iterations", iteration + 1, "the number of iterations is at least")
             fed = dict(zip(names, (np.array(iteration, np.int64), np.asarray(condition), *state), strict=False))
-            condition, *results = _run(self.body, {**captured, **fed})
+            condition, *results = run(self.body, {**captured, **fed})
             state = list(results[: self.carried])
             for values, value in zip(collected, results[self.carried :], strict=True):
                 values.append(value)
@@ -208,17 +242,24 @@ class Scan(BodyOp):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         if self.batched:
             raise DynamicShape("the lengths of a batched scan depend on the data of the run")
-        states, scanned = self._states, self._states + self.scanned
-        length, slices = self._sliced_types(types[states:scanned])
-        own = [name for name in self.body.inputs if name not in self.captures]
-        fed = dict(zip(own, (*types[:states], *slices), strict=True))
-        outputs = _output_types(self.body, {**fed, **dict(zip(self.captures, types[scanned:], strict=True))})
+        states = self._states
+        length, _ = self._sliced_types(types[states : states + self.scanned])
+        ((body, inner),) = self.inner_types(types)
+        outputs = _output_types(body, dict(zip(body.inputs, inner, strict=True)))
         if tuple(types[:states]) != outputs[:states]:
             raise DynamicShape("the states of the scan change their types between iterations")
         return (
             *outputs[:states],
             *(_with_axis(t, axis, length) for t, axis in zip(outputs[states:], self.output_axes, strict=True)),
         )
+
+    def inner_types(self, types: Types) -> list[tuple[Graph, Types]]:
+        if self.batched:
+            return []
+        scanned = self._states + self.scanned
+        own = iter((*types[: self._states], *self._sliced_types(types[self._states : scanned])[1]))
+        captured = dict(zip(self.captures, types[scanned:], strict=True))
+        return [(self.body, [captured[name] if name in captured else next(own) for name in self.body.inputs])]
 
     def _sliced_types(self, types: Types) -> tuple[int, list[TensorType]]:
         lengths, slices = set(), []
@@ -231,9 +272,9 @@ class Scan(BodyOp):
             raise InputError(f"the scanned inputs have {sorted(lengths)} slices, needed one common number")
         return lengths.pop(), slices
 
-    def reference(self, inputs: Values) -> tuple[Array, ...]:
+    def compute(self, inputs: Values, run: RunBody) -> tuple[Array, ...]:
         if not self.batched:
-            return tuple(self._scan(inputs, None))
+            return tuple(self._scan(inputs, None, run))
         lengths, values = inputs[0], inputs[1:]
         uncaptured = self._states + self.scanned
         first = values[0]
@@ -241,10 +282,10 @@ class Scan(BodyOp):
         rows = []
         for row in range(first.shape[0]):
             part = [value[row] if value is not None and i < uncaptured else value for i, value in enumerate(values)]
-            rows.append(self._scan(part, None if lengths is None else int(lengths[row])))
+            rows.append(self._scan(part, None if lengths is None else int(lengths[row]), run))
         return tuple(np.stack(parts) for parts in zip(*rows, strict=True))
 
-    def _scan(self, values: Values, length: int | None) -> list[Array]:
+    def _scan(self, values: Values, length: int | None, run: RunBody) -> list[Array]:
         states = list(values[: self._states])
         scanned = [
             np.moveaxis(np.asarray(v), axis, 0)
@@ -260,8 +301,8 @@ class Scan(BodyOp):
         own = [name for name in self.body.inputs if name not in self.captures]
         collected: list[list[Array]] = [[] for _ in self.body.outputs[self._states :]]
         for step in range(total if length is None else length):
-            fed = dict(zip(own, (*states, *(s[step] for s in slices)), strict=True))
-            results = _run(self.body, {**captured, **fed})
+            fed = dict(zip(own, (*states, *(np.asarray(s[step]) for s in slices)), strict=True))
+            results = run(self.body, {**captured, **fed})
             states = list(results[: self._states])
             for parts, part in zip(collected, results[self._states :], strict=True):
                 parts.append(part)

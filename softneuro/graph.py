@@ -14,10 +14,15 @@ __all__ = ["Graph", "GraphInput", "Layer", "live_layers"]
 
 @dataclass(frozen=True)
 class GraphInput:
-    """A graph input as declared: each dimension a size, a symbol shared between inputs, or None (anything)."""
+    """A graph input as declared: each dimension a size, a symbol shared between inputs, or None (anything).
+
+    kind: what `DType.OTHER` stands for, where it is known: numpy's name of the element type (``float8_e4m3fn``),
+    ``sequence(…)``, ``optional(…)``, ``map(key,…)``, one within another; empty for all other data types.
+    """
 
     dtype: DType
     shape: tuple[int | str | None, ...] | None
+    kind: str = ""
 
 
 @dataclass(frozen=True)

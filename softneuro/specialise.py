@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,10 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from softneuro.errors import DynamicShape, InputError, SoftneuroError
-from softneuro.graph import Graph, GraphInput, Layer, live_layers
+from softneuro.graph import Graph, Layer, live_layers
 from softneuro.inline import inlined
+from softneuro.limits import in_force
 from softneuro.ops.base import Op
-from softneuro.types import Array, Shape, TensorType
+from softneuro.types import Array, DType, Shape, TensorType
 
 __all__ = ["check_shapes", "default_shapes", "specialise"]
 
@@ -70,8 +72,9 @@ def specialise(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
     the shapes do not fit the model.
     """
     sizes = check_shapes(graph, shapes)
-    types: dict[str, TensorType] = {name: TensorType.of(array) for name, array in graph.constants.items()}
+    types: dict[str, TensorType] = {name: _type_of(array) for name, array in graph.constants.items()}
     types |= {name: TensorType(graph.inputs[name].dtype, shape) for name, shape in sizes.items()}
+    in_force().check_tensors(types.values())
     values: dict[str, Array] = dict(graph.constants)
     layers: list[Layer] = []
     waiting = deque(graph.layers)
@@ -81,17 +84,35 @@ def specialise(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
             kept = _specialise_layer(layer, types, values)
         except SoftneuroError as error:
             raise type(error)(f"layer {layer.name!r} ({layer.op.name}): {error}") from error
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+            text = " ".join(str(error).split()) or type(error).__name__
+            raise InputError(f"layer {layer.name!r} ({layer.op.name}): its parameters do not fit its inputs ({text}), "
+                             "needed those of a valid model") from error
         body = kept.op.body_run_once() if kept is not None else None
         if kept is not None and body is not None:
+            need_outputs(kept, len(body.outputs))
             inner, constants = inlined(kept, body)
             values |= constants
-            types |= {name: TensorType.of(array) for name, array in constants.items()}
+            types |= {name: _type_of(array) for name, array in constants.items()}
             waiting.extendleft(reversed(inner))
         elif kept is not None:
             layers.append(kept)
-    inputs = {name: GraphInput(graph.inputs[name].dtype, shape) for name, shape in sizes.items()}
+    inputs = {name: replace(graph.inputs[name], shape=shape) for name, shape in sizes.items()}
     whole = replace(graph, inputs=inputs, layers=tuple(layers), constants=values, types=types)
     return whole.with_layers(live_layers(whole))
+
+
+_dtype_of = functools.lru_cache(maxsize=64)(DType.of)
+
+
+def _type_of(array: Array) -> TensorType:
+    return TensorType(_dtype_of(array.dtype), array.shape)
+
+
+def need_outputs(layer: Layer, made: int) -> None:
+    """Raise InputError when a layer names more outputs than its op makes."""
+    if any(layer.outputs[made:]):
+        raise InputError(f"found {made} outputs, needed {len(layer.outputs)}")
 
 
 def _specialise_layer(layer: Layer, types: dict[str, TensorType], values: dict[str, Array]) -> Layer | None:
@@ -113,6 +134,8 @@ def _specialise_layer(layer: Layer, types: dict[str, TensorType], values: dict[s
         outputs = op.infer(known)
     except DynamicShape:
         return layer
+    in_force().check_tensors(outputs)
+    need_outputs(layer, len(outputs))
     for name, type_ in zip(layer.outputs, outputs, strict=False):
         if name:
             types[name] = type_

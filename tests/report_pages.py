@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-import numpy as np
+import onnx
 from graphs import conv_chain, feeds_for, plan_of
 
 from softneuro.graph import Graph, Layer
-from softneuro.ops.norm import InstanceNorm
+from softneuro.ops.onnx_op import OnnxOp
 from softneuro.ops.pointwise import Pointwise
 from softneuro.report.explanation import CandidateRow, Explanation, Refused
 from softneuro.report.page import html_page
@@ -27,14 +27,11 @@ HOSTILE = (
 
 
 def chain_with_hosts(hosts: Collection[str]) -> Graph:
-    """conv_chain(3), the named layers being instance norms, for which there is no native routine."""
+    """conv_chain(3), the named layers being norms that only onnx's reference computes."""
     graph = conv_chain()
-    constants = dict(graph.constants) | {"ones": np.ones(8, np.float32)}
-    layers = [
-        replace(layer, op=InstanceNorm(1e-5), inputs=(layer.inputs[0], "ones", "ones")) if layer.name in hosts else layer
-        for layer in graph.layers
-    ]  # fmt: skip
-    return graph.with_layers(layers, constants)
+    norm = OnnxOp(onnx.helper.make_node("LpNormalization", ["x"], ["y"], axis=1).SerializeToString(), (("", 17),))
+    layers = [replace(layer, op=norm, inputs=layer.inputs[:1]) if layer.name in hosts else layer for layer in graph.layers]
+    return graph.with_layers(layers, graph.constants)
 
 
 def residual_graph() -> Graph:

@@ -17,12 +17,13 @@ from softneuro.routines.routine import Routine
 from softneuro.routines.table import ROUTINES
 
 ROOT = Path(softneuro.__file__).parent
-LEAVES = {"errors", "types", "memory", "cpu", "_version"}
+LEAVES = {"errors", "types", "memory", "cpu", "limits", "_version"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "_version": set(),
     "types": set(),
     "memory": {"types"},
+    "limits": {"errors", "types"},
     "cpu": set(),
     "feeds": {"types"},
     "ops": LEAVES,
@@ -30,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "graph": LEAVES | {"ops"},
     "reference": LEAVES | {"ops", "graph"},
     "control": LEAVES | {"ops", "graph", "reference", "specialise"},
+    "stages": LEAVES | {"ops", "graph", "control"},
     "inline": LEAVES | {"ops", "graph"},
     "specialise": LEAVES | {"ops", "graph", "inline"},
     "importer": LEAVES | {"ops", "graph", "control"},
@@ -37,7 +39,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "codegen": LEAVES | {"ops"},
     "routines": LEAVES | {"ops", "problem", "codegen"},
     "plan": LEAVES | {"ops", "problem", "graph", "codegen", "routines", "control"},
-    "runtime": LEAVES | {"ops", "problem", "graph", "reference", "specialise", "codegen", "routines", "plan"},
+    "runtime": LEAVES
+    | {"ops", "problem", "graph", "reference", "control", "specialise", "stages", "codegen", "routines", "plan"},
     "tuning": LEAVES
     | {"ops", "control", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "importer", "passes"}
     | {"feeds"},
@@ -45,7 +48,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "array_files": {"errors", "types"},
     "pictures": {"errors", "types"},
     "demo": {"types"},
-    "report": LEAVES | {"ops", "control", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "tuning"}
+    "report": LEAVES
+    | {"ops", "control", "problem", "graph", "specialise", "stages", "codegen", "routines", "plan", "runtime", "tuning"}
     | {"importer", "passes"},
     "bench": LEAVES | {"codegen", "plan", "runtime", "tuning", "compare"},
     "doctor": LEAVES

@@ -116,6 +116,27 @@ CASES: dict[str, Callable[[], tuple[onnx.ModelProto, Mapping[str, Array]]]] = {
     "resize_of_no_images": lambda: one("Resize", {"x": zeros(0, 3, 4, 4)}, constants={"s": np.array([1, 1, 2, 2], np.float32)},
                                        order=["x", "", "s"], mode="linear"),
     "argmax_of_no_lines": lambda: one("ArgMax", {"x": zeros(0, 3)}, axis=1),
+    **{f"{name}_of_nothing": lambda name=name: one(name, {"x": zeros(2, 0, 3)}) for name in (
+        "Abs", "Cos", "Elu", "Erf", "Exp", "Gelu", "HardSwish", "IsNaN", "LogSoftmax", "Mish", "Relu", "Round", "Sigmoid", "Sign",
+        "Softplus", "Sqrt", "Tanh", "Identity", "Shape", "Size", "NonZero", "Flatten")},
+    **{f"{name}_of_no_rows": lambda name=name: one(name, {"x": zeros(0, 3), "z": normal(1, 3)}) for name in (
+        "Sub", "Mul", "Div", "Pow", "Max", "Min", "Less", "Equal", "PRelu")},
+    **{f"{name}_over_no_elements": lambda name=name: one(name, {"x": zeros(3, 0)}, constants={"axes": np.array([1])})
+       for name in ("ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum")},
+    "clip_of_nothing": lambda: one("Clip", {"x": zeros(0, 5)}, constants={"low": np.float32(0), "high": np.float32(6)}),
+    "where_of_nothing": lambda: one("Where", {"c": np.zeros((0, 3), bool), "x": normal(1, 3), "z": zeros(0, 3)}),
+    "cast_of_nothing": lambda: one("Cast", {"x": zeros(3, 0)}, to=onnx.TensorProto.INT64),
+    "cumulative_sum_of_no_rows": lambda: one("CumSum", {"x": zeros(0, 4)}, constants={"axis": np.array(1)}),
+    "triangle_of_nothing": lambda: one("Trilu", {"x": zeros(0, 3, 3)}),
+    "gather_no_elements": lambda: one("GatherElements", {"x": normal(3, 4), "i": np.zeros((0, 4), np.int64)}),
+    "gather_no_slices": lambda: one("GatherND", {"x": normal(3, 4), "i": np.zeros((0, 1), np.int64)}),
+    "scatter_no_slices": lambda: one("ScatterND", {"x": normal(3, 4), "i": np.zeros((0, 1), np.int64), "u": zeros(0, 4)}),
+    "einsum_of_no_rows": lambda: one("Einsum", {"x": zeros(0, 4), "z": normal(4, 3)}, equation="ij,jk->ik"),
+    "squeeze_nothing": lambda: one("Squeeze", {"x": zeros(0, 1, 3)}, constants={"axes": np.array([1])}),
+    "unsqueeze_nothing": lambda: one("Unsqueeze", {"x": zeros(0, 3)}, constants={"axes": np.array([1])}),
+    "space_to_depth_of_no_images": lambda: one("SpaceToDepth", {"x": zeros(0, 3, 4, 4)}, blocksize=2),
+    "nearest_resize_of_no_channels": lambda: one("Resize", {"x": zeros(1, 0, 4, 4)}, order=["x", "", "s"],
+                                                 constants={"s": np.array([1, 1, 2, 2], np.float32)}),
 }  # fmt: skip
 
 

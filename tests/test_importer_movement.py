@@ -112,8 +112,8 @@ CASES: dict[str, Case] = {
     ),
     # no class of their own
     "hardmax": Case("Hardmax", x(2, 3), ("onnx_op",)),
-    "cum_sum": Case("CumSum", x(2, 3), ("onnx_op",), constants={"a": np.array(1)}),
-    "top_k": Case("TopK", x(2, 5), ("onnx_op",), outputs=2, constants={"k": ints(2)}),
+    "cum_sum": Case("CumSum", x(2, 3), ("cum_sum",), constants={"a": np.array(1)}),
+    "top_k": Case("TopK", x(2, 5), ("top_k",), outputs=2, constants={"k": ints(2)}),
     "ml_scaler": Case(
         "Scaler",
         {"x": np.arange(6).reshape(2, 3)},
@@ -130,7 +130,9 @@ CASES: dict[str, Case] = {
         attributes={"keys_int64s": [1, 2], "values_floats": [0.5, 1.5], "default_float": 0.0},
     ),
     "non_zero": Case("NonZero", x(2, 3), ("onnx_op",)),
-    "scatter_opset_9": Case("Scatter", {"x": normal(4, 3), "i": np.array([[1, 0, 2]]), "u": normal(1, 3)}, ("onnx_op",), 9),
+    "scatter_opset_9": Case(
+        "Scatter", {"x": normal(4, 3), "i": np.array([[1, 0, 2]]), "u": normal(1, 3)}, ("scatter_elements",), 9
+    ),
 }
 
 

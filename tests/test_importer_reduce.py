@@ -22,7 +22,8 @@ CASES: dict[str, Case] = {
     "reduce_sum_no_axes": Case("ReduceSum", x(2, 3), ("reduce",), attributes={"keepdims": 0}),
     "reduce_sum_noop": Case("ReduceSum", x(2, 3), ("reduce",), attributes={"noop_with_empty_axes": 1}),
     "reduce_l2": Case("ReduceL2", x(2, 3), ("reduce",), constants={"axes": ints(1)}),
-    "reduce_log_sum_exp": Case("ReduceLogSumExp", x(2, 3), ("reduce",), constants={"axes": ints(1)}),
+    "reduce_log_sum_exp": Case("ReduceLogSumExp", x(2, 3), ("reduce", "pointwise", "reduce", "pointwise"),
+                               constants={"axes": ints(1)}),
     "arg_max_last": Case(
         "ArgMax",
         {"x": np.array([[1, 3, 3], [2, 2, 1]], F)},
@@ -45,7 +46,11 @@ CASES: dict[str, Case] = {
         constants={"s": normal(3, 4)},
         attributes={"axis": 1, "epsilon": 0.01},
     ),
-    "layer_norm_with_statistics": Case("LayerNormalization", x(2, 3, 4), ("onnx_op",), outputs=3, constants={"s": normal(4)}),
+    "reduce_log_sum_exp_dropped": Case("ReduceLogSumExp", x(2, 3), ("reduce", "pointwise", "reduce", "pointwise", "reduce"),
+                                       constants={"axes": ints(1)}, attributes={"keepdims": 0}),
+    "layer_norm_with_statistics": Case(
+        "LayerNormalization", x(2, 3, 4), ("layer_norm", "reduce", "pointwise", "reduce", "pointwise"), outputs=3,
+        constants={"s": normal(4)}),
     "batch_norm": Case(
         "BatchNormalization",
         x(2, 3, 4, 5),

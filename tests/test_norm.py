@@ -10,6 +10,7 @@ from softneuro.errors import InputError
 from softneuro.ops.base import Op
 from softneuro.ops.norm import BatchNorm, InstanceNorm, LayerNorm
 from softneuro.problem import Problem
+from softneuro.routines.instance_norm import INSTANCE_NORM_ROWS_F32_CHF
 from softneuro.routines.layer_norm import LAYER_NORM_ROWS_F32_CHF
 from softneuro.types import DType, TensorType
 
@@ -44,6 +45,33 @@ CASES = cases(LAYER_NORM_ROWS_F32_CHF, PROBLEMS, TARGETS)
 def test_equals_reference(case: tuple) -> None:
     _, problem, signature, schedule, target = case
     check(LAYER_NORM_ROWS_F32_CHF, problem, signature, schedule, target)
+
+
+def instance_norm(*x: int) -> Problem:
+    return Problem.of(InstanceNorm(1e-5), f32(x, (x[1],), (x[1],)), (False, True, True))
+
+
+OF_IMAGES = {
+    "a_rest": instance_norm(2, 3, 5, 7),
+    "whole_vectors": instance_norm(1, 4, 8, 16),
+    "sound": instance_norm(3, 2, 150),
+    "one_element_each": instance_norm(2, 5, 1, 1),
+    "no_spatial_axes": instance_norm(2, 5),
+}
+IMAGE_CASES = cases(INSTANCE_NORM_ROWS_F32_CHF, OF_IMAGES, TARGETS)
+
+
+@pytest.mark.parametrize("case", IMAGE_CASES, ids=[c[0] for c in IMAGE_CASES])
+def test_images_equal_reference(case: tuple) -> None:
+    _, problem, signature, schedule, target = case
+    for threads in (1, 3):
+        check(INSTANCE_NORM_ROWS_F32_CHF, problem, signature, schedule, target, threads=threads)
+
+
+def test_images_refused() -> None:
+    target = next(iter(TARGETS.values()))
+    found = INSTANCE_NORM_ROWS_F32_CHF.reject(instance_norm(2, 3, 0), target)
+    assert found == "found an input of shape (2, 3, 0), needed at least one element"
 
 
 def test_work_is_shared_by_threads() -> None:

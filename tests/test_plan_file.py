@@ -10,7 +10,7 @@ from graphs import conv_chain, feeds_for, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softneuro.errors import PlanError
+from softneuro.errors import PlanError, ResourceLimitError
 from softneuro.plan.file import load_plan, save_plan
 from softneuro.plan.plan import Choice, Plan, Provenance
 from softneuro.routines.routine import Signature
@@ -92,5 +92,5 @@ def test_any_flipped_bit_is_noticed(saved: bytes, tmp_path_factory: pytest.TempP
     changed[position] ^= 1 << data.draw(st.integers(0, 7))
     path = tmp_path_factory.getbasetemp() / "flipped.plan"
     path.write_bytes(bytes(changed))
-    with pytest.raises(PlanError):
+    with pytest.raises((PlanError, ResourceLimitError)):  # a header of many gigabytes
         load_plan(path)

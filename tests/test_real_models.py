@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from half_models import half_model, rounded_model
 from pictures import text_picture
 
 import softneuro
@@ -22,7 +24,6 @@ pytest.importorskip("onnxruntime")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 TOLERANCE = 1e-4
-MEASURING_SECONDS = 10.0
 
 Shapes = Mapping[str, Shape]
 PICTURE: Shapes = {}
@@ -51,6 +52,25 @@ MODELS: dict[str, Sequence[Shapes]] = {
     "light-vgg19": [PICTURE],
     "light-zfnet512": [PICTURE],
 }
+SURFACES = [
+    "surfaces-gradient-boosting-regressor",
+    "surfaces-k-neighbors-classifier",
+    "surfaces-k-neighbors-classifier-validity",
+    "surfaces-k-neighbors-regressor",
+]
+QUANTISED: dict[str, Sequence[Shapes]] = {
+    "bilstm-int8": [{"input_ids": (n, t)} for n, t in ((1, 20), (1, 7))],
+    "rawi-int8": [{"input": (n, t)} for n, t in ((1, 20), (1, 9))],
+    "efficientnet_lite0_qdq": [{"input": (1, 3, 224, 224)}],
+    "efficientnet_lite0_qoperator": [{"input": (1, 3, 224, 224)}],
+}
+QUANTISED_TOLERANCE = 0.04  # of the largest output: two steps of 8 bits, as one value rounded otherwise moves some after it
+HALVES: dict[str, Shapes] = {
+    "mobilenet-v2": PICTURE,
+    "ppocr-rec": {"x": (1, 3, 48, 320)},
+    "minilm-l3": {"input_ids": (1, 64), "attention_mask": (1, 64)},
+}
+HALF_TOLERANCE = 1e-3  # of the largest output: inputs are exact, the output is rounded to 11 bits
 VOICE = [
     "silero-vad-silero_vad",
     "silero-vad-silero_vad_16k_op15",
@@ -100,7 +120,7 @@ def test_equals_onnxruntime(name: str, tmp_path: Path) -> None:
     except FileNotFoundError as absent:  # one model is in no package: whoever has its file tests it
         pytest.skip(str(absent))
     first = MODELS[name][0]
-    plan = softneuro.tune(path, shapes=first, threads=2, time_limit=MEASURING_SECONDS)
+    plan = softneuro.tune(path, shapes=first, threads=2, effort=1)
     assert plan.provenance.optimal, "the selection was not proved optimal"
     plan.save(tmp_path / "model.plan")
     session = softneuro.Session(tmp_path / "model.plan")
@@ -108,6 +128,58 @@ def test_equals_onnxruntime(name: str, tmp_path: Path) -> None:
     for seed, shapes in enumerate(MODELS[name]):
         feeds = _feeds(name, session, shapes, seed)
         _assert_same(session.run(feeds), _run_peer(peer, feeds))
+
+
+@pytest.mark.parametrize("name", SURFACES)
+def test_small_models_of_tables(name: str, tmp_path: Path) -> None:
+    path = model_path(name)
+    softneuro.tune(path, shapes={"input": (5, 4)}, threads=1, effort=1).save(tmp_path / "model.plan")
+    session, peer = softneuro.Session(tmp_path / "model.plan"), onnxruntime_session(path, {}, 1)
+    for count in (5, 1, 40):
+        feeds = {"input": np.random.default_rng(count).standard_normal((count, 4)).astype(np.float32)}
+        _assert_same(session.run(feeds), _run_peer(peer, feeds))
+
+
+@pytest.mark.parametrize("name", QUANTISED)
+def test_quantised_models(name: str, tmp_path: Path) -> None:
+    try:
+        path = model_path(name)
+    except FileNotFoundError as absent:
+        pytest.skip(str(absent))
+    softneuro.tune(path, shapes=QUANTISED[name][0], threads=2, effort=1).save(tmp_path / "model.plan")
+    session, peer = softneuro.Session(tmp_path / "model.plan"), onnxruntime_session(path, {}, 1)
+    for seed, shapes in enumerate(QUANTISED[name]):
+        rng = np.random.default_rng(seed)
+        ((source, shape),) = shapes.items()
+        feeds = {source: rng.standard_normal(shape).astype(np.float32) if len(shape) > 2 else rng.integers(1, 50, shape)}
+        found, expected = session.run(feeds), _run_peer(peer, feeds)
+        for difference in differences(found, expected):
+            assert difference.relative <= QUANTISED_TOLERANCE, difference
+        for output, value in expected.items():
+            assert np.mean(found[output].argmax(-1) == value.argmax(-1)) == 1.0
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_float16_twins(name: str, tmp_path: Path) -> None:
+    """Inputs, outputs and weights in float16: nearer to float32 on the same weights than onnxruntime, which rounds more."""
+    model = onnx.load(model_path(name))
+    twin = half_model(model)
+    session = softneuro.Session(softneuro.tune(twin, shapes=HALVES[name], threads=2, effort=1))
+    feeds = _feeds(name, session, HALVES[name], 0)
+    feeds = {info.name: feeds[info.name].astype(DType(info.dtype).numpy) for info in session.inputs}
+    wide = {n: v.astype(np.float32) if v.dtype == np.float16 else v for n, v in feeds.items()}
+    found, exact, other = session.run(feeds), _run_model(rounded_model(model), wide, tmp_path), _run_model(twin, feeds, tmp_path)
+    for output, value in exact.items():
+        assert found[output].dtype == other[output].dtype
+        largest = np.abs(value).max()
+        mine, theirs = (np.abs(side[output].astype(np.float32) - value).max() for side in (found, other))
+        assert mine <= HALF_TOLERANCE * largest
+        assert mine <= theirs + 2.0**-11 * largest
+
+
+def _run_model(model: onnx.ModelProto, feeds: Mapping[str, Array], folder: Path) -> dict[str, Array]:
+    onnx.save(model, folder / "model.onnx")
+    return _run_peer(onnxruntime_session(folder / "model.onnx", feeds, 1), feeds)
 
 
 @pytest.mark.parametrize("name", VOICE)
@@ -118,7 +190,7 @@ def test_voice_detectors_carry_their_state(name: str, tmp_path: Path) -> None:
              for i in peer.get_inputs() if i.name in ("state", "h", "c")}  # fmt: skip
     rate = {"sr": np.array(16000, np.int64)} if any(i.name == "sr" for i in peer.get_inputs()) else {}
     shapes = {"input": (1, 576)} | {n: a.shape for n, a in (state | rate).items()}
-    plan = softneuro.tune(path, shapes=shapes, threads=1, time_limit=MEASURING_SECONDS)
+    plan = softneuro.tune(path, shapes=shapes, threads=1, effort=1)
     assert plan.provenance.optimal, "the selection was not proved optimal"
     plan.save(tmp_path / "model.plan")
     session = softneuro.Session(tmp_path / "model.plan")

@@ -17,8 +17,9 @@ COMPILED = ("sum", "mean", "max", "min", "prod", "l1", "l2", "sum_square")
 Axes = tuple[int, ...] | None
 
 
-def reduce(shape: tuple[int, ...], axes: Axes, kind: str = "sum", *, keepdims: bool = True) -> Problem:
-    return Problem.of(Reduce(kind, axes, keepdims), (TensorType(DType.F32, shape),), (False,))
+def reduce(shape: tuple[int, ...], axes: Axes, kind: str = "sum", *, keepdims: bool = True,
+           dtype: DType = DType.F32) -> Problem:
+    return Problem.of(Reduce(kind, axes, keepdims), (TensorType(dtype, shape),), (False,))
 
 
 PROBLEMS = {
@@ -41,6 +42,13 @@ PROBLEMS = {
     "scalar": reduce((), None),
     **{f"rows_{kind}": reduce((3, 83), (1,), kind) for kind in COMPILED},
     **{f"columns_{kind}": reduce((6, 83), (0,), kind) for kind in COMPILED},
+    **{f"rows_{kind}_i64": reduce((3, 83), (1,), kind, dtype=DType.I64) for kind in ("sum", "max")},
+    **{f"columns_{kind}_i32": reduce((6, 83), (0,), kind, dtype=DType.I32) for kind in ("min", "prod", "l1", "sum_square")},
+    **{f"rows_{kind}_f64": reduce((3, 83), (1,), kind, dtype=DType.F64) for kind in ("mean", "max", "l2")},
+    "channels_of_bytes": reduce((2, 37, 5, 7), (1,), "max", dtype=DType.U8),
+    "wrapping_bytes": reduce((2, 300), (1,), "sum", dtype=DType.I8),
+    "any_flag": reduce((3, 40), (1,), "max", keepdims=False, dtype=DType.BOOL),
+    "all_flags": reduce((3, 40), (0,), "min", dtype=DType.BOOL),
 }
 CASES = cases(REDUCE_ROWS_F32_CHF, PROBLEMS, TARGETS)
 
@@ -55,6 +63,16 @@ def test_equals_reference(case: tuple) -> None:
 def test_work_is_shared_by_threads(name: str) -> None:
     for _, problem, signature, schedule, target in cases(REDUCE_ROWS_F32_CHF, {name: PROBLEMS[name]}, TARGETS):
         check(REDUCE_ROWS_F32_CHF, problem, signature, schedule, target, threads=3)
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_logarithms_of_sums(axis: int, target) -> None:
+    x = np.random.default_rng(2).uniform(0.1, 9.0, (40, 50)).astype(np.float32)
+    problem = reduce(x.shape, (axis,), "log_sum")
+    (signature,) = REDUCE_ROWS_F32_CHF.signatures(problem)
+    (found,) = execute(REDUCE_ROWS_F32_CHF, problem, signature, {}, target, [x])
+    np.testing.assert_allclose(found, problem.op.reference([x.astype(np.float64)])[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["max", "min"])
@@ -84,7 +102,9 @@ def test_layouts(shape: tuple[int, ...], axes: Axes, keepdims: bool, formats: li
 
 
 REFUSED = {
-    "log_sum": (reduce((2, 3), (1,), "log_sum"), "found the reduction log_sum, needed one of "),
+    "log_sum_exp": (reduce((2, 3), (1,), "log_sum_exp"), "found the reduction log_sum_exp of f32, needed one of "),
+    "integer_mean": (reduce((2, 3), (1,), "mean", dtype=DType.I64), "found the reduction mean of i64, needed one of "),
+    "half": (reduce((2, 3), (1,), dtype=DType.F16), "found f16 input, needed one of f32, f64, bool, i8"),
     "empty": (reduce((2, 0), (1,)), "found nothing to reduce in shape (2, 0), needed an axis and an element"),
     "no_axes": (Problem.of(Reduce("sum", (), True, True), (TensorType(DType.F32, (2, 3)),), (False,)),
                 "found nothing to reduce in shape (2, 3), needed an axis and an element"),

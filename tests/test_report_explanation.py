@@ -25,7 +25,7 @@ from tests.cli_harness import Bench
 TARGET = targets.host()
 CONV = Problem.parse("conv(strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1)) f32[1,16,8,8] *f32[16,16,3,3] "
                      "-> f32[1,16,8,8] @1")  # fmt: skip
-GRU = Problem.parse("recurrent(kind='gru', hidden=2, activations=('sigmoid(x0)', 'tanh(x0)')) f32[1,1,3] *f32[1,6,3] *f32[1,6,2] "
+GRU = Problem.parse("recurrent(kind='gru', hidden=2, activations=('sigmoid(x0)', 'tanh(x0)')) f32[1,1,3] f32[1,6,3] f32[1,6,2] "
                     "-> f32[1,1,1,2] f32[1,1,2] @1")  # fmt: skip
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from softneuro.errors import InputError
 from softneuro.pictures import FITS, PREPROCESSES
+from softneuro.tuning.ranges import Size
 from softneuro.types import Shape
 
-__all__ = ["add_force", "add_input", "add_json", "add_threads", "natural", "positive", "seconds", "shape",
+__all__ = ["add_force", "add_input", "add_json", "add_threads", "natural", "positive", "ranged_shape", "seconds", "shape",
            "tolerance", "writable"]
 
 _MOST_THREADS = 1024
@@ -67,6 +68,23 @@ def shape(text: str) -> tuple[str, Shape]:
         found = (-1,)
     if not equals or min(found, default=0) < 0 or math.prod(found) > _MOST_ELEMENTS:
         raise argparse.ArgumentTypeError(f"found {text!r}, needed name=1x3x224x224")
+    return name, found
+
+
+def ranged_shape(text: str) -> tuple[str, tuple[Size, ...]]:
+    """As `shape`, where a size may be a range such as ``224..640``."""
+    name, equals, sizes = text.rpartition("=")
+    if not equals or ".." not in sizes:
+        return shape(text)
+    ends = tuple(size.split("..") for size in sizes.split("x"))
+    try:
+        found = tuple(int(end[0]) if len(end) == 1 else (int(end[0]), int(end[1])) for end in ends)
+    except ValueError:
+        found = (-1,)
+    least, largest = ([size if isinstance(size, int) else size[end] for size in found] for end in (0, 1))
+    in_order = all(isinstance(size, int) or 1 <= size[0] <= size[1] for size in found)
+    if not in_order or max(map(len, ends)) > 2 or min(least) < 0 or math.prod(largest) > _MOST_ELEMENTS:
+        raise argparse.ArgumentTypeError(f"found {text!r}, needed name=1x3x224..640x224..640, the least size first")
     return name, found
 
 

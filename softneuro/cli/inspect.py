@@ -135,6 +135,7 @@ def _print_provenance(out: Console, made: Provenance) -> None:
         "tuned": f"{made.model or 'a model in memory'} (SHA-256 {made.model_sha256[:16] or 'unknown'})",
         "for": f"{made.machine or 'unknown machine'}, {made.target}, {counted(made.threads, 'thread')}",
         "shapes": "; ".join(sets),
+        "ranges": "; ".join(f"{name}={text}" for asked in made.ranges for name, text in asked.items()),
         "with": f"softneuro {made.version}" + (f" ({packages})" if packages else ""),
         "command": made.command,
         "found": gain(made) or "nothing was measured: default routines",

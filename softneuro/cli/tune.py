@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from softneuro.cli.amounts import counted
-from softneuro.cli.arguments import add_force, add_json, add_threads, seconds, shape, writable
+from softneuro.cli.arguments import add_force, add_json, add_threads, ranged_shape, seconds, writable
 from softneuro.cli.console import Reporter, console, milliseconds, print_json, progress_bar, remarks
 from softneuro.cli.estimate_table import print_estimate
 from softneuro.cli.plan_text import gain
@@ -37,6 +37,8 @@ _EPILOG = f"""examples:
   softneuro tune model.onnx -o model.plan --resume         go on after an interruption
   softneuro tune model.onnx -o model.plan --shape x=1x3x224x224 --shape x=8x3x224x224
                                                            one plan for two batch sizes: the mean of their times is least
+  softneuro tune model.onnx -o model.plan --shape x=1x3x224..640x224..640
+                                                           one plan for all sizes of the picture from 224 to 640
   softneuro tune model.onnx -o model.plan --routine f32:chl/winograd@conv1,conv2 --routine '!direct'
 
 routines: [!][data type][:layout][/algorithm][@layers]
@@ -72,10 +74,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def _add_target_options(group: Any) -> None:
-    group.add_argument("--shape", type=shape, action="append", default=[], metavar="NAME=1x3x224x224",
+    group.add_argument("--shape", type=ranged_shape, action="append", default=[], metavar="NAME=1x3x224x224",
                        help="sizes of an input, for models with free dimensions (1 by default) or other sizes than declared; "
                             "several for several inputs; the second one of the same input begins a second set of sizes, and so "
-                            "on, and the plan is the best for all sets together")
+                            "on, and the plan is the best for all sets together; a size may be a range such as 224..640, "
+                            "which its ends and its middle stand for")
     add_threads(group)
     group.add_argument("--dtypes", default="f32", metavar="LIST",
                        help="data types that layers may compute in, by commas (default f32)")

@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import I32, call_intrinsic, fma_value
+from softneuro.codegen.vector import I32, call_intrinsic, float_bits, fma_value
 
 __all__ = ["absolute_value", "constant", "copy_sign", "decay_value", "erf_value", "exact_maximum_value",
            "exp_of_parts", "exp_value", "expm1_value", "log1p_value", "log_value", "maximum_value", "minimum_value",
@@ -42,8 +42,7 @@ def exact_maximum_value(builder: Any, a: Any, b: Any) -> Any:
 
 
 def _unary(builder: Any, name: str, x: Any) -> Any:
-    width = 64 if isinstance(x.type.element, ir.DoubleType) else 32
-    return call_intrinsic(builder, f"llvm.{name}.v{x.type.count}f{width}", x.type, [x])
+    return call_intrinsic(builder, f"llvm.{name}.v{x.type.count}f{float_bits(x)}", x.type, [x])
 
 
 def absolute_value(builder: Any, x: Any) -> Any:
@@ -58,7 +57,7 @@ def square_root_value(builder: Any, x: Any) -> Any:
 
 def copy_sign(builder: Any, magnitude: Any, sign: Any) -> Any:
     """``magnitude`` with the sign of ``sign``."""
-    return call_intrinsic(builder, f"llvm.copysign.v{sign.type.count}f32", sign.type, [magnitude, sign])
+    return call_intrinsic(builder, f"llvm.copysign.v{sign.type.count}f{float_bits(sign)}", sign.type, [magnitude, sign])
 
 
 def polynomial(builder: Any, target: Target, coefficients: Sequence[float], x: Any) -> Any:

@@ -1,6 +1,6 @@
 """Pointwise programs as LLVM vector code: one value of ``lanes`` elements per input and per instruction.
 
-float32 values are float vectors, integers vectors of their width, bool vectors of bits (bytes in memory).
+Floats are float or double vectors, integers vectors of their width, bool vectors of bits (bytes in memory).
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from llvmlite import ir
 from softneuro.codegen import elementary
 from softneuro.codegen.elementary import absolute_value, constant, copy_sign, maximum_value, minimum_value
 from softneuro.codegen.functions import ACTIVATION_VALUES
+from softneuro.codegen.integer_values import BOOL_VALUES, INTEGER_VALUES, whole_power
 from softneuro.codegen.power import constant_power_value, power_value
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import F32, call_intrinsic
+from softneuro.codegen.vector import F32, call_intrinsic, float_bits
+from softneuro.codegen.wide_functions import WIDE_VALUES, wide_exp, wide_log, wide_sigmoid
 from softneuro.ops.pointwise import Ref, TypedInstruction
 from softneuro.ops.pointwise_opcodes import CAST_PREFIX
 
 __all__ = ["element_bytes", "from_memory", "memory_type", "program_value", "to_memory"]
 
-_BITS = {"f32": 32, "bool": 8, "i8": 8, "u8": 8, "i16": 16, "u16": 16, "i32": 32, "u32": 32, "i64": 64, "u64": 64}
+_FLOATS = {"f32": F32, "f64": ir.DoubleType()}
+_BITS = {"f32": 32, "f64": 64, "bool": 8, "i8": 8, "u8": 8, "i16": 16, "u16": 16, "i32": 32, "u32": 32, "i64": 64, "u64": 64}
 
 
 def element_bytes(dtype: str) -> int:
@@ -32,7 +35,7 @@ def element_bytes(dtype: str) -> int:
 
 def memory_type(dtype: str) -> ir.Type:
     """The LLVM type of one element in memory."""
-    return F32 if dtype == "f32" else ir.IntType(_BITS[dtype])
+    return _FLOATS[dtype] if dtype in _FLOATS else ir.IntType(_BITS[dtype])
 
 
 def from_memory(builder: Any, dtype: str, loaded: Any) -> Any:
@@ -51,8 +54,8 @@ def _zero(like: Any) -> Any:
 
 def _literal(value: float, dtype: str, lanes: int) -> Any:
     """A number as a vector of a data type; integers are truncated and clamped into their range."""
-    if dtype == "f32":
-        return ir.Constant(ir.VectorType(F32, lanes), [value] * lanes)
+    if dtype in _FLOATS:
+        return ir.Constant(ir.VectorType(_FLOATS[dtype], lanes), [value] * lanes)
     if dtype == "bool":
         return ir.Constant(ir.VectorType(ir.IntType(1), lanes), [int(bool(value))] * lanes)
     half = 2 ** (_BITS[dtype] - 1)
@@ -61,12 +64,12 @@ def _literal(value: float, dtype: str, lanes: int) -> Any:
     return ir.Constant(ir.VectorType(memory_type(dtype), lanes), [whole] * lanes)
 
 
-# float32 ------------------------------------------------------------------------------------------------------------
+# floats -------------------------------------------------------------------------------------------------------------
 
 
 def _unary(name: str) -> Callable[..., Any]:
     def emit(builder: Any, target: Target, x: Any) -> Any:
-        return call_intrinsic(builder, f"llvm.{name}.v{x.type.count}f32", x.type, [x])
+        return call_intrinsic(builder, f"llvm.{name}.v{x.type.count}f{float_bits(x)}", x.type, [x])
 
     return emit
 
@@ -95,8 +98,9 @@ def _prelu(builder: Any, target: Target, x: Any, slope: Any) -> Any:
     return builder.select(builder.fcmp_ordered("<", x, constant(x, 0.0)), builder.fmul(x, slope), x)
 
 
-_FLOAT: Mapping[str, Callable[..., Any]] = {
+_F32: Mapping[str, Callable[..., Any]] = {
     **ACTIVATION_VALUES,
+    **WIDE_VALUES,
     "add": lambda b, target, x, y: b.fadd(x, y),
     "sub": lambda b, target, x, y: b.fsub(x, y),
     "mul": lambda b, target, x, y: b.fmul(x, y),
@@ -124,64 +128,26 @@ _FLOAT: Mapping[str, Callable[..., Any]] = {
     "isnan": lambda b, target, x: b.fcmp_unordered("uno", x, x),
     "isinf": lambda b, target, x: b.fcmp_ordered("==", absolute_value(b, x), constant(x, math.inf)),
 }
+_F64: Mapping[str, Callable[..., Any]] = {**_F32, "exp": wide_exp, "log": wide_log, "sigmoid": wide_sigmoid}
 
 
-# integers and bool --------------------------------------------------------------------------------------------------
-
-
-def _compare(operator: str) -> Callable[..., Any]:
-    def emit(builder: Any, signed: bool, a: Any, b: Any) -> Any:
-        return (builder.icmp_signed if signed else builder.icmp_unsigned)(operator, a, b)
-
-    return emit
-
-
-def _choose(operator: str) -> Callable[..., Any]:
-    compare = _compare(operator)
-    return lambda b, signed, x, y: b.select(compare(b, signed, x, y), x, y)
-
-
-def _integer_clip(builder: Any, signed: bool, x: Any, low: Any, high: Any) -> Any:
-    return _choose("<")(builder, signed, _choose(">")(builder, signed, x, low), high)
-
-
-_INTEGER: Mapping[str, Callable[..., Any]] = {
-    "add": lambda b, signed, x, y: b.add(x, y),
-    "sub": lambda b, signed, x, y: b.sub(x, y),
-    "mul": lambda b, signed, x, y: b.mul(x, y),
-    "neg": lambda b, signed, x: b.neg(x),
-    "abs": lambda b, signed, x: _choose(">")(b, True, x, b.neg(x)) if signed else x,
-    "relu": lambda b, signed, x: _choose(">")(b, signed, x, _zero(x)),
-    "clip": _integer_clip,
-    "max": _choose(">"),
-    "min": _choose("<"),
-    "equal": _compare("=="),
-    "less": _compare("<"),
-    "less_equal": _compare("<="),
-    "greater": _compare(">"),
-    "greater_equal": _compare(">="),
-}
-
-_BOOL: Mapping[str, Callable[..., Any]] = {
-    "not": lambda b, signed, x: b.not_(x),
-    "and": lambda b, signed, x, y: b.and_(x, y),
-    "or": lambda b, signed, x, y: b.or_(x, y),
-    "xor": lambda b, signed, x, y: b.xor(x, y),
-    "equal": lambda b, signed, x, y: b.not_(b.xor(x, y)),
-}
+# casts ---------------------------------------------------------------------------------------------------------------
 
 
 def _cast(builder: Any, value: Any, found: str, wanted: str) -> Any:
     lanes = value.type.count
     if wanted == "bool":
-        if found == "f32":
+        if found in _FLOATS:
             return builder.fcmp_unordered("!=", value, constant(value, 0.0))
         return value if found == "bool" else builder.icmp_unsigned("!=", value, _zero(value))
     kind = ir.VectorType(memory_type(wanted), lanes)
     unsigned = found == "bool" or found[0] == "u"
-    if wanted == "f32":
-        return value if found == "f32" else builder.uitofp(value, kind) if unsigned else builder.sitofp(value, kind)
-    if found == "f32":
+    if wanted in _FLOATS and found in _FLOATS:
+        widths = _BITS[found], _BITS[wanted]
+        return value if widths[0] == widths[1] else (builder.fpext if widths[0] < widths[1] else builder.fptrunc)(value, kind)
+    if wanted in _FLOATS:
+        return builder.uitofp(value, kind) if unsigned else builder.sitofp(value, kind)
+    if found in _FLOATS:
         return builder.fptoui(value, kind) if wanted[0] == "u" else builder.fptosi(value, kind)
     width = 1 if found == "bool" else _BITS[found]
     if width == _BITS[wanted]:
@@ -198,13 +164,17 @@ def _instruction_value(builder: Any, target: Target, typed: TypedInstruction, ar
     if opcode.startswith(CAST_PREFIX):
         return _cast(builder, arguments[0], working, typed.result)
     parameters = typed.instruction.parameters
-    if working == "f32":
-        exponent = typed.instruction.values[-1]
-        if opcode == "pow" and not isinstance(exponent, Ref):
+    exponent = typed.instruction.values[-1]
+    if opcode == "pow" and not isinstance(exponent, Ref):
+        if working in _FLOATS:
             return constant_power_value(builder, target, arguments[0], exponent)
-        return _FLOAT[opcode](builder, target, *arguments, *parameters)
+        return whole_power(builder, arguments[0], int(exponent))
+    if opcode == "pow":
+        arguments = [arguments[0], _cast(builder, arguments[1], typed.values[1], working)]
+    if working in _FLOATS:
+        return (_F32 if working == "f32" else _F64)[opcode](builder, target, *arguments, *parameters)
     numbers = [_literal(p, working, arguments[0].type.count) for p in parameters]
-    return (_BOOL if working == "bool" else _INTEGER)[opcode](builder, working[0] == "i", *arguments, *numbers)
+    return (BOOL_VALUES if working == "bool" else INTEGER_VALUES)[opcode](builder, working[0] == "i", *arguments, *numbers)
 
 
 def program_value(builder: Any, target: Target, program: Sequence[TypedInstruction], inputs: Sequence[Any],

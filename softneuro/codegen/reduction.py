@@ -1,20 +1,22 @@
-"""Steps of reductions on float32 vectors: identity, accumulation, and the way from lanes to one number."""
+"""Steps of reductions on vectors: identity, accumulation, and the way from lanes to one number."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
 
-from softneuro.codegen.elementary import absolute_value, maximum_value, minimum_value, square_root_value
+from softneuro.codegen.elementary import absolute_value, log_value, maximum_value, minimum_value, square_root_value
+from softneuro.codegen.integer_values import INTEGER_VALUES
+from softneuro.codegen.lanes import is_float, scalar_type, vector_type, widened
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import F32, I32, VectorType, build_intrinsic, first_lanes, fma_value, masked_load
+from softneuro.codegen.vector import I32, build_intrinsic, fma_value
 
-__all__ = ["REDUCTIONS", "Reduction", "elementwise", "load_or", "reduction"]
+__all__ = ["REDUCTIONS", "Reduction", "elementwise", "integer_reductions", "reduction"]
 
 Emit = Callable[..., Any]
 
@@ -93,6 +95,10 @@ def _per_element(builder: Any, target: Target, value: Any, count: Any) -> Any:
     return builder.fdiv(value, count)
 
 
+def _log(builder: Any, target: Target, value: Any, count: Any) -> Any:
+    return log_value(builder, target, value)
+
+
 def _root(builder: Any, target: Target, value: Any, count: Any) -> Any:
     return square_root_value(builder, value)
 
@@ -106,8 +112,37 @@ REDUCTIONS: Mapping[str, _Kind] = {
     "l1": _Kind(0.0, _add_absolute, _add, _as_is),
     "l2": _Kind(0.0, _add_square, _add, _root),
     "sum_square": _Kind(0.0, _add_square, _add, _as_is),
+    "log_sum": _Kind(0.0, _add, _add, _log),
 }
-"""The reductions that kernels compute, by the op's kind."""
+"""The reductions of floats that kernels compute, by the op's kind; the last one of float32 only."""
+
+
+@functools.cache
+def integer_reductions(dtype: str) -> Mapping[str, _Kind]:
+    """The reductions of an integer type that kernels compute, by the op's kind. They wrap around."""
+    signed, bits = dtype[0] == "i", int(dtype[1:])
+    half = 2 ** (bits - 1)
+    smallest, largest = (-half, half - 1) if signed else (0, -1)  # -1: all bits
+
+    def step(opcode: str) -> Emit:
+        emit = INTEGER_VALUES[opcode]
+        return lambda builder, target, a, x: emit(builder, signed, a, x)
+
+    def add_absolute(builder: Any, target: Target, a: Any, x: Any) -> Any:
+        return builder.add(a, INTEGER_VALUES["abs"](builder, signed, x))
+
+    def add_square(builder: Any, target: Target, a: Any, x: Any) -> Any:
+        return builder.add(a, builder.mul(x, x))
+
+    add, multiply, larger, smaller = map(step, ("add", "mul", "max", "min"))
+    return {
+        "sum": _Kind(0, add, add, _as_is),
+        "max": _Kind(smallest, larger, larger, _as_is),
+        "min": _Kind(largest, smaller, smaller, _as_is),
+        "prod": _Kind(1, multiply, multiply, _as_is),
+        "l1": _Kind(0, add_absolute, add, _as_is),
+        "sum_square": _Kind(0, add_square, add, _as_is),
+    }
 
 
 def _half(builder: Any, value: Any, start: int) -> Any:
@@ -128,17 +163,18 @@ def _across_or_nan(builder: Any, target: Target, plain: Emit, value: Any) -> Any
     lanes = value.type.count
     merged = _across(builder, target, plain, value)
     bad = builder.bitcast(builder.fcmp_unordered("uno", value, value), ir.IntType(lanes))
-    return builder.select(builder.icmp_signed("!=", bad, ir.Constant(bad.type, 0)), ir.Constant(F32, math.nan), merged)
+    found = builder.icmp_signed("!=", bad, ir.Constant(bad.type, 0))
+    return builder.select(found, ir.Constant(merged.type, math.nan), merged)
 
 
-def reduction(target: Target, kind: str) -> Reduction:
-    """The intrinsics of a kind of `REDUCTIONS`."""
-    entry = REDUCTIONS[kind]
-    vector = VectorType(F32, target.f32_lanes)
+def reduction(target: Target, kind: str, dtype: str = "f32") -> Reduction:
+    """The intrinsics of a kind of `REDUCTIONS`, or `integer_reductions`, on elements of ``dtype``."""
+    entry = REDUCTIONS[kind] if is_float(dtype) else integer_reductions(dtype)[kind]
+    vector = vector_type(target, dtype)
 
     def lanes_to_one(builder: Any, a: list[Any]) -> Any:
         if entry.plain is None:
-            return _across(builder, target, entry.merge, a[0])
+            return widened(builder, _across(builder, target, entry.merge, a[0]))
         return _across_or_nan(builder, target, entry.plain, a[0])
 
     def binary(emit: Emit) -> Any:
@@ -148,24 +184,12 @@ def reduction(target: Target, kind: str) -> Reduction:
         start=entry.start,
         step=binary(entry.step),
         merge=binary(entry.merge),
-        across=build_intrinsic(types.float32, [vector], lanes_to_one),
+        across=build_intrinsic(scalar_type(dtype), [vector], lanes_to_one),
         finish=binary(entry.finish),
     )
 
 
 def elementwise(target: Target, emit: Emit) -> Any:
-    """An intrinsic of one vector from an emitter ``emit(builder, target, x)`` (see softneuro.codegen.elementary)."""
-    vector = VectorType(F32, target.f32_lanes)
+    """An intrinsic of one float32 vector from an emitter ``emit(builder, target, x)`` (see softneuro.codegen.elementary)."""
+    vector = vector_type(target, "f32")
     return build_intrinsic(vector, [vector], lambda b, a: emit(b, target, a[0]))
-
-
-def load_or(target: Target) -> Any:
-    """The intrinsic ``load_or(address, n, other)``: the first n lanes from memory, the rest from ``other``."""
-    lanes = target.f32_lanes
-    vector = VectorType(F32, lanes)
-
-    def generate(builder: Any, a: list[Any]) -> Any:
-        pointer = builder.inttoptr(a[0], vector.llvm.as_pointer())
-        return masked_load(builder, pointer, vector.llvm, first_lanes(builder, a[1], lanes), a[2])
-
-    return build_intrinsic(vector, [types.int64, types.int64, vector], generate)

@@ -29,6 +29,11 @@ class Target:
         """How many float32 one vector register holds."""
         return self.vector_bits // 32
 
+    @property
+    def ticks_of_a_switch(self) -> int:
+        """Ticks of the processor's steady counter that only a thread that lost the processor misses (20 microseconds or more)."""
+        return 60_000 if self.triple.startswith("x86_64") else 20_000
+
     def most_rows(self, nv: int) -> int:
         """Rows of the largest tile, nv vectors wide, whose sums fit the registers beside nv operands and a factor."""
         return (self.registers - nv - 1) // nv

@@ -20,8 +20,8 @@ from numba.extending import intrinsic
 
 from softneuro.codegen.target import Target
 
-__all__ = ["F32", "I32", "I64", "F32Vectors", "VectorType", "build_intrinsic", "call_intrinsic", "first_lanes", "fma_value",
-           "masked_load", "masked_store", "splat_value", "vectors"]
+__all__ = ["F32", "I32", "I64", "F32Vectors", "VectorType", "build_intrinsic", "call_intrinsic", "first_lanes", "float_bits",
+           "fma_value", "masked_load", "masked_store", "splat_value", "vectors"]
 
 F32, I32, I64, I1 = ir.FloatType(), ir.IntType(32), ir.IntType(64), ir.IntType(1)
 Generate = Callable[[Any, list[Any]], Any]
@@ -117,10 +117,19 @@ def first_lanes(builder: Any, count: Any, lanes: int) -> Any:
     return builder.icmp_signed("<", ramp, splat_value(builder, builder.trunc(count, I32), lanes))
 
 
+def _float_width(element: ir.Type) -> int:
+    return 64 if isinstance(element, ir.DoubleType) else 32
+
+
+def float_bits(vector: Any) -> int:
+    """Bits of an element of a vector value of floats."""
+    return _float_width(vector.type.element)
+
+
 def _masked(vector: Any) -> str:
     """How LLVM's masked loads and stores of a vector type end."""
     element = vector.element
-    return f"v{vector.count}{'f32' if isinstance(element, ir.FloatType) else f'i{element.width}'}.p0"
+    return f"v{vector.count}{f'i{element.width}' if isinstance(element, ir.IntType) else f'f{_float_width(element)}'}.p0"
 
 
 def masked_load(builder: Any, pointer: Any, vector: Any, mask: Any, other: Any = None, align: int = 4) -> Any:
@@ -139,7 +148,7 @@ def masked_store(builder: Any, value: Any, pointer: Any, mask: Any, align: int =
 def fma_value(builder: Any, target: Target, a: Any, b: Any, c: Any) -> Any:
     """a * b + c, fused where the target has the instruction."""
     if target.fma:
-        return call_intrinsic(builder, f"llvm.fma.v{a.type.count}f32", a.type, [a, b, c])
+        return call_intrinsic(builder, f"llvm.fma.v{a.type.count}f{float_bits(a)}", a.type, [a, b, c])
     return builder.fadd(builder.fmul(a, b), c)
 
 

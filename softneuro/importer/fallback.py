@@ -10,7 +10,7 @@ import onnx
 from softneuro.graph import Layer
 from softneuro.importer.functions import subgraphs
 from softneuro.importer.node import Node
-from softneuro.ops.onnx_op import OnnxOp
+from softneuro.ops.onnx_op import OnnxOp, reads_files
 
 __all__ = ["convert_any", "reference_op"]
 
@@ -28,6 +28,8 @@ def convert_any(node: Node) -> tuple[Layer, ...]:
         captured = node.scope.body(graph)[1]
         if captured:
             raise node.unsupported(f"its body reads {captured[0]!r} of the graph around it, which the reference cannot")
+    if reads_files(node.proto):
+        raise node.error("found a tensor in an attribute whose data lie in a file, needed them in the model")
     proto = onnx.NodeProto()
     proto.CopyFrom(node.proto)
     proto.domain, proto.op_type = node.domain, op_type

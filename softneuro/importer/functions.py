@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import onnx
 import onnx.inliner
+import onnx.version_converter
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from softneuro.errors import ModelError, ResourceLimitError
+from softneuro.errors import ModelError
+from softneuro.limits import in_force
 
-__all__ = ["subgraphs", "with_functions_inlined"]
+__all__ = ["inlined", "operators_of", "subgraphs", "with_functions_inlined", "without_weights"]
 
-MAX_NODES = 1_000_000
-"""How many nodes a model may have once its local functions are inlined."""
+_REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, onnx.version_converter.ConvertError)
+
+
+def _need_types(model: onnx.ModelProto, operators: Sequence[str]) -> None:
+    """Raise ModelError when the type of an input of such an operator is not known: onnx's inliner would crash."""
+    inferred = onnx.shape_inference.infer_shapes(model)
+    known: set[str] = set()
+    untyped: set[str] = set()
+    nodes: list[onnx.NodeProto] = []
+
+    def collect(graph: onnx.GraphProto) -> None:
+        known.update(t.name for t in graph.initializer)
+        for info in (*graph.input, *graph.value_info, *graph.output):
+            (known if info.type.WhichOneof("value") else untyped).add(info.name)
+        for node in graph.node:
+            nodes.append(node)
+            for body in subgraphs(node):
+                collect(body)
+
+    collect(inferred.graph)
+    known -= untyped  # names of bodies may be those of the graph around them
+    for node in nodes:
+        unknown = [name for name in node.input if name and name not in known] if node.op_type in operators else []
+        if unknown:
+            raise ModelError(f"layer {node.name!r} ({node.op_type}): the type of its input {unknown[0]!r} is not known, "
+                             "needed it declared in the model")
 
 
 def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
@@ -29,34 +55,45 @@ def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 def with_functions_inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The model without calls of local functions and without SequenceMap, which ONNX defines as a function of a body.
 
-    Raises ModelError for functions that call themselves, ResourceLimitError above `MAX_NODES` nodes.
+    Raises ModelError for functions that call themselves, ResourceLimitError for too many nodes.
     """
-    maps = _uses(proto.graph, "SequenceMap")
+    maps = "SequenceMap" in operators_of([*proto.graph.node, *(node for f in proto.functions for node in f.node)])
     if not proto.functions and not maps:
         return proto
-    if _expanded_size(proto) > MAX_NODES:
-        raise ResourceLimitError(f"the model has more than {MAX_NODES} nodes once its functions are inlined")
-    light = _without_weights(proto)
+    in_force().check("nodes", _expanded_size(proto), "the number of the model's nodes once its functions are inlined is")
+    return inlined(proto, ("SequenceMap",) if maps else ())
+
+
+def inlined(proto: onnx.ModelProto, operators: Sequence[str] = ()) -> onnx.ModelProto:
+    """The model without calls of its functions and of some of ONNX's operators. Raises ModelError when onnx cannot."""
     try:
-        inlined = onnx.inliner.inline_local_functions(light, convert_version=True)
-        if maps:
-            names = [("", "SequenceMap")]
-            inlined = onnx.inliner.inline_selected_functions(inlined, names, inline_schema_functions=True)
-    except (RuntimeError, ValueError, DecodeError) as error:
+        result = onnx.inliner.inline_local_functions(without_weights(proto), convert_version=True)
+        if operators:
+            names = [("", name) for name in operators]
+            _need_types(result, operators)
+            result = onnx.inliner.inline_selected_functions(result, names, inline_schema_functions=True)
+    except (RuntimeError, ValueError, DecodeError, *_REFUSALS) as error:
         raise ModelError(f"the model's functions cannot be inlined: {str(error).strip().splitlines()[0]}") from error
     declared = {info.name for info in proto.graph.input}
-    inputs = [info for info in inlined.graph.input if info.name in declared]
-    del inlined.graph.input[:]
-    inlined.graph.input.extend(inputs)
-    inlined.graph.initializer.extend(proto.graph.initializer)
-    return inlined
+    inputs = [info for info in result.graph.input if info.name in declared]
+    del result.graph.input[:]
+    result.graph.input.extend(inputs)
+    result.graph.initializer.extend(proto.graph.initializer)
+    return result
 
 
-def _uses(graph: onnx.GraphProto, op_type: str) -> bool:
-    return any(node.op_type == op_type or any(_uses(body, op_type) for body in subgraphs(node)) for node in graph.node)
+def operators_of(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+    """The operators of ONNX's own domain that nodes and their bodies call."""
+    found: set[str] = set()
+    for node in nodes:
+        if node.domain in ("", "ai.onnx"):
+            found.add(node.op_type)
+        for body in subgraphs(node):
+            found |= operators_of(body.node)
+    return found
 
 
-def _without_weights(proto: onnx.ModelProto) -> onnx.ModelProto:
+def without_weights(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The model with initialisers as inputs: the inliner works on serialised models of at most 2 GB."""
     declared = {info.name for info in proto.graph.input}
     stand_ins = [
@@ -92,6 +129,7 @@ def _expanded_size(proto: onnx.ModelProto) -> int:
             raise ModelError(f"function {key[1]!r} of domain {key[0]!r} calls itself, needed functions without recursion")
         if key not in sizes:
             active.append(key)
+            in_force().check("nesting", len(active), f"function {key[1]!r} of domain {key[0]!r}: calls in functions are nested")
             sizes[key] = total(bodies[key])
             active.pop()
         return sizes[key]

@@ -13,10 +13,12 @@ from softneuro.errors import ModelError
 from softneuro.graph import Graph, GraphInput, Layer
 from softneuro.importer.fallback import convert_any
 from softneuro.importer.functions import subgraphs
+from softneuro.importer.kind import kind_of
 from softneuro.importer.known_types import KnownType
 from softneuro.importer.node import Node, tensor_dtype
 from softneuro.importer.table import CONVERTERS, TAKES_ANY_ELEMENT
 from softneuro.importer.weights import Weights
+from softneuro.ops.onnx_op import reads_files
 from softneuro.types import Array, DType, TensorType
 
 __all__ = ["ModelScope", "RefusedNode", "declared_inputs", "import_graph"]
@@ -59,10 +61,11 @@ def declared_inputs(graph: onnx.GraphProto) -> dict[str, GraphInput]:
 
 def _declared(type_: onnx.TypeProto) -> GraphInput:
     if not type_.HasField("tensor_type"):
-        return GraphInput(DType.OTHER, None)
+        return GraphInput(DType.OTHER, None, kind_of(type_))
     tensor = type_.tensor_type
     shape = tuple(_dimension(d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
-    return GraphInput(tensor_dtype(tensor.elem_type), shape)
+    dtype = tensor_dtype(tensor.elem_type)
+    return GraphInput(dtype, shape, kind_of(type_) if dtype is DType.OTHER else "")
 
 
 def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
@@ -85,7 +88,7 @@ class _Builder:
         self._proto, self._model, self._outer = proto, model, outer
         self._inputs = dict(inputs)
         self._constants = _constants(proto, model.weights)
-        self._made = _made_tensors(proto, self._inputs, self._constants)
+        self._made = _made_tensors(proto, self._inputs, self._constants, model.opsets)
         self._read = {name for node in proto.node for name in _read_tensors(node)} | {info.name for info in proto.output}
         self._tensors = set(self._made)
         self._layers: set[str] = set()
@@ -148,7 +151,8 @@ class _Builder:
         outputs = tuple(info.name for info in self._proto.output)
         for name in outputs:
             if not self.sees(name):
-                raise ModelError(f"graph {self._proto.name!r}: output {name!r} is made by no node")
+                raise ModelError(f"graph {self._proto.name!r}: output {name!r} is made by no node, needed an input, a constant "
+                                 "or the output of a node")
         graph = Graph(self._inputs, outputs, tuple(layers), self._constants, name=self._proto.name or "model")
         return graph.with_layers(layers)
 
@@ -173,8 +177,10 @@ class _Builder:
             return convert_any(node)
         try:
             layers = converter(node)
-        except (ValueError, TypeError, IndexError, KeyError) as error:
-            raise node.error(f"its attributes or constants do not fit the operator ({error})") from error
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+            text = " ".join(str(error).split()) or type(error).__name__
+            raise node.error(f"its attributes or constants do not fit the operator ({text}), needed those of its definition"
+                             ) from error
         return convert_any(node) if layers is None else layers
 
     def _sorted(self) -> list[onnx.NodeProto]:
@@ -188,18 +194,22 @@ class _Builder:
                 if name in producer:
                     reads.add_edge(producer[name], i)
                 elif not self.sees(name):
-                    raise ModelError(f"layer {_label(node)}: reads {name!r}, which is made by no node")
+                    raise ModelError(f"layer {_label(node, self.opsets)}: reads {name!r}, which is made by no node, needed an "
+                                     "input, a constant or the output of a node: export the model again")
         if all(earlier < later for earlier, later in reads.edges):
             return nodes
         try:
             return [nodes[i] for i in networkx.lexicographical_topological_sort(reads)]
         except networkx.NetworkXUnfeasible:
             stuck = nodes[networkx.find_cycle(reads)[0][0]]
-            raise ModelError(f"layer {_label(stuck)}: is part of a cycle, needed an order to run the nodes in") from None
+            raise ModelError(f"layer {_label(stuck, self.opsets)}: is part of a cycle, needed an order to run the nodes in: "
+                             "export the model again") from None
 
 
-def _label(node: onnx.NodeProto) -> str:
-    return f"{(node.name or node.op_type)!r} ({node.op_type})"
+def _label(node: onnx.NodeProto, opsets: Mapping[str, int]) -> str:
+    domain = "" if node.domain in ("", "ai.onnx") else node.domain
+    shown = f"domain {domain!r}, " if domain else ""
+    return f"{(node.name or node.op_type)!r} ({node.op_type}, {shown}opset {opsets.get(domain, 'unknown')})"
 
 
 def _constants(graph: onnx.GraphProto, weights: Weights) -> dict[str, Array]:
@@ -217,13 +227,14 @@ def _add_once(graph: onnx.GraphProto, found: dict[str, Array], name: str, value:
     found[name] = value
 
 
-def _made_tensors(graph: onnx.GraphProto, inputs: Iterable[str], constants: Iterable[str]) -> set[str]:
+def _made_tensors(graph: onnx.GraphProto, inputs: Iterable[str], constants: Iterable[str],
+                  opsets: Mapping[str, int]) -> set[str]:
     """Every tensor name of the graph. Raises ModelError when one is made twice."""
     made = {*inputs, *constants}
     for node in graph.node:
         for name in node.output:
             if name and name in made:
-                raise ModelError(f"layer {_label(node)}: makes {name!r}, which exists already")
+                raise ModelError(f"layer {_label(node, opsets)}: makes {name!r}, which exists already, needed a name of its own")
             made.add(name)
     return made - {""}
 
@@ -261,12 +272,18 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 @functools.cache
 def _has_schema(domain: str, op_type: str, version: int) -> bool:
-    return bool(onnx.defs.has(op_type, max_inclusive_version=version, domain=domain))
+    """Whether there are rules for the operator: none for one of an earlier version, which models still have."""
+    known = onnx.defs.has(op_type, max_inclusive_version=version, domain=domain)
+    return bool(known and not onnx.defs.get_schema(op_type, version, domain).deprecated)
 
 
 def _check_schema(node: Node) -> None:
     """Raise ModelError when the node breaks its operator's signature. Converters check nodes with bodies."""
     if subgraphs(node.proto) or not _has_schema(node.domain, node.op_type, node.opset):
+        return
+    if reads_files(node.proto):  # the checker would look for them in the current folder
+        if node.op_type != "Constant":
+            raise node.error("found a tensor in an attribute whose data lie in a file, needed them in the model")
         return
     context = onnx.checker.C.CheckerContext()
     context.ir_version = onnx.IR_VERSION

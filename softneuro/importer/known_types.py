@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx
 
+from softneuro.errors import ResourceLimitError
 from softneuro.graph import GraphInput
 from softneuro.importer.functions import subgraphs
 
@@ -14,6 +15,7 @@ __all__ = ["KnownType", "known_types"]
 KnownType = tuple[int, tuple[int | None, ...] | None]
 """ONNX element type (0 when not known) and shape (None when not even the rank is known)."""
 MAX_COPIED = 1024  # elements of a constant that inference gets the values of
+_LONG_VECTOR = 1 << 20
 MAX_PROTO = 1 << 30  # bytes that inference may serialise
 
 
@@ -27,7 +29,12 @@ def known_types(model: onnx.ModelProto, inputs: Mapping[str, GraphInput]) -> dic
     if light.ByteSize() > MAX_PROTO:
         return found
     try:
-        inferred = onnx.shape_inference.infer_shapes(light, strict_mode=False, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(light, strict_mode=False, data_prop=False)
+        if not _has_long_vector(inferred.graph):  # data propagation makes an object for each element of a vector
+            inferred = onnx.shape_inference.infer_shapes(light, strict_mode=False, data_prop=True)
+    except MemoryError as error:
+        raise ResourceLimitError("the model: its shapes need more memory to be computed than there is, "
+                                 "needed shorter vectors in it") from error
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
         return found
     _collect(inferred.graph, found)
@@ -52,6 +59,15 @@ def _without_weights(model: onnx.ModelProto, inputs: Mapping[str, GraphInput]) -
         else:
             graph.initializer.append(tensor)
     return onnx.ModelProto(ir_version=max(4, model.ir_version), opset_import=model.opset_import, graph=graph)
+
+
+def _has_long_vector(graph: onnx.GraphProto) -> bool:
+    """Whether a tensor of one axis is known to be so long that no shape is computed with it."""
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        dims = info.type.tensor_type.shape.dim
+        if len(dims) == 1 and dims[0].dim_value > _LONG_VECTOR:
+            return True
+    return any(_has_long_vector(body) for node in graph.node for body in subgraphs(node))
 
 
 def _elements(dims: Iterable[int]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +12,13 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from softneuro.errors import ModelError
+from softneuro.importer.expanded import with_operators_expanded
 from softneuro.importer.functions import with_functions_inlined
+from softneuro.importer.screen import screen
 
 __all__ = ["Loaded", "load"]
+
+_MOST_BYTES = (1 << 31) - 1  # of one protobuf message
 
 
 @dataclass(frozen=True)
@@ -38,22 +44,42 @@ def load(model: str | Path | bytes | onnx.ModelProto) -> Loaded:
         proto, what = model, "the model"
     elif isinstance(model, (bytes, bytearray, memoryview)):
         proto, what = _parsed(bytes(model), "the model"), "the model"
+    elif not isinstance(model, (str, Path)):
+        raise ModelError(f"the model: found {type(model).__name__}, needed a path, the bytes of a file or a ModelProto")
     else:
         path = Path(model)
         what = f"model file {str(path)!r}"
         proto = _parsed(_contents(path), what)
+    try:
+        return _checked(proto, what, path)
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{what}: found a name with the bytes {error.object[:40]!r}, needed UTF-8: "
+                         "export the model again") from error
+
+
+def _checked(proto: onnx.ModelProto, what: str, path: Path | None) -> Loaded:
+    screen(proto, what)
     if proto.ir_version < 1 or not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
         raise ModelError(f"{what}: found no graph, needed an ONNX model")
     _opsets(proto, what)
-    inlined = with_functions_inlined(proto)
+    inlined = with_operators_expanded(with_functions_inlined(proto))
     return Loaded(inlined, _opsets(inlined, what), path)
 
 
 def _contents(path: Path) -> bytes:
+    what = f"model file {str(path)!r}"
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"model file {str(path)!r}: cannot be read ({error.strerror or error})") from error
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):  # a pipe would keep us waiting, and a device may have no end
+            raise ModelError(f"model file {str(path)!r}: cannot be read (no regular file), needed the path of an ONNX file")
+        if status.st_size > _MOST_BYTES:
+            raise ModelError(f"{what}: found {status.st_size} bytes, needed at most {_MOST_BYTES}, the most of a protobuf: "
+                             "save its weights as external data")
+        with open(path, "rb") as file:
+            return file.read(_MOST_BYTES)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ModelError(f"model file {str(path)!r}: cannot be read ({reason}), needed the path of an ONNX file") from error
 
 
 def _parsed(data: bytes, what: str) -> onnx.ModelProto:
@@ -73,6 +99,9 @@ def _opsets(proto: onnx.ModelProto, what: str) -> dict[str, int]:
     opsets = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in proto.opset_import}
     if not opsets and proto.ir_version < 3:
         opsets[""] = 1
+    for domain, version in opsets.items():
+        if not 0 <= version < 1 << 31:
+            raise ModelError(f"{what}: uses operator set version {version} of domain {domain!r}, needed a positive number")
     if "" in opsets and not 1 <= opsets[""] <= newest:
         raise ModelError(f"{what}: uses operator set version {opsets['']}, needed one from 1 to {newest}")
     return opsets

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
 
-from softneuro.errors import InputError
+from softneuro.errors import InputError, ModelError
 from softneuro.graph import Graph, GraphInput
 from softneuro.importer.graph import ModelScope, RefusedNode, declared_inputs, import_graph
 from softneuro.importer.known_types import known_types
@@ -42,9 +43,13 @@ def import_loaded(loaded: Loaded, weights: Weights, shapes: Mapping[str, Sequenc
 
     refused: where nodes that cannot be converted are noted; without it, the error of the first is raised.
     """
-    inputs = _with_shapes(declared_inputs(loaded.model.graph), shapes)
-    types = functools.cache(lambda: known_types(loaded.model, inputs))
-    return import_graph(loaded.model.graph, ModelScope(loaded.opsets, weights, types, refused), inputs)
+    try:
+        inputs = _with_shapes(declared_inputs(loaded.model.graph), shapes)
+        types = functools.cache(lambda: known_types(loaded.model, inputs))
+        return import_graph(loaded.model.graph, ModelScope(loaded.opsets, weights, types, refused), inputs)
+    except UnicodeDecodeError as error:
+        raise ModelError(f"the model: found a name with the bytes {error.object[:40]!r}, needed UTF-8: "
+                         "export the model again") from error
 
 
 def _with_shapes(inputs: Mapping[str, GraphInput], shapes: Mapping[str, Sequence[int | None]]) -> dict[str, GraphInput]:
@@ -60,9 +65,9 @@ def _with_shapes(inputs: Mapping[str, GraphInput], shapes: Mapping[str, Sequence
         for symbol, size in zip(declared or (), wanted, strict=False):
             if isinstance(symbol, str) and symbols.setdefault(symbol, size) != size:
                 raise InputError(f"shape for {name!r}: {symbol} is {size} here and {symbols[symbol]} elsewhere, needed one size")
-        found[name] = GraphInput(inputs[name].dtype, wanted)
+        found[name] = replace(inputs[name], shape=wanted)
     for name, declared_input in inputs.items():
         if name not in shapes and declared_input.shape is not None:
             shape = tuple(symbols.get(d, d) if isinstance(d, str) else d for d in declared_input.shape)
-            found[name] = GraphInput(declared_input.dtype, shape)
+            found[name] = replace(declared_input, shape=shape)
     return found

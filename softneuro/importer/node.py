@@ -78,12 +78,23 @@ class Node:
         self.name = proto.name or f"{proto.op_type}_{index}"
         self.inputs = _without_absent_tail(proto.input)
         self.outputs = _without_absent_tail(proto.output)
-        self.attributes = {a.name: _attribute(a) for a in proto.attribute}
+        self.attributes = {a.name: self._attribute(a) for a in proto.attribute}
         if self.domain not in scope.opsets:
             raise ModelError(
-                f"layer {self.name!r} ({self.op_type}): domain {self.domain!r} has no operator set version in the model"
+                f"layer {self.name!r} ({self.op_type}): domain {self.domain!r} has no operator set version in the model, "
+                "needed one: export it again"
             )
         self.opset = scope.opsets[self.domain]
+
+    def _attribute(self, proto: onnx.AttributeProto) -> Any:
+        if proto.ref_attr_name:
+            raise ModelError(f"layer {self.name!r} ({self.op_type}): attribute {proto.name!r} refers to attribute "
+                             f"{proto.ref_attr_name!r} of a function, needed a value of its own outside of functions")
+        try:
+            return _value_of(proto)
+        except ValueError as error:
+            raise ModelError(f"layer {self.name!r} ({self.op_type}): attribute {proto.name!r} has type {proto.type}, "
+                             "needed one that ONNX defines") from error
 
     def __str__(self) -> str:
         domain = f"domain {self.domain!r}, " if self.domain else ""
@@ -177,7 +188,7 @@ def _without_absent_tail(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _attribute(proto: onnx.AttributeProto) -> Any:
+def _value_of(proto: onnx.AttributeProto) -> Any:
     value = onnx.helper.get_attribute_value(proto)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")

@@ -12,28 +12,79 @@ from softneuro.ops.pool import Pool
 from softneuro.ops.reduce import Reduce
 from softneuro.ops.shape import Shape
 from softneuro.ops.view import Reshape, Unsqueeze
+from softneuro.types import DType
 
 __all__ = ["CONVERTERS"]
 
 
 def _layer_norm(node: Node) -> tuple[Layer, ...] | None:
-    """Asked for statistics (outputs 1 and 2), the reference runs it. onnxruntime takes it at any opset."""
-    if not node.only_output():
+    """Without a known rank, the reference gives the statistics (outputs 1 and 2). onnxruntime takes it at any opset."""
+    axis, epsilon = int(node.get("axis", -1)), float(node.get("epsilon", 1e-5))
+    norm = node.layer(LayerNorm(axis, epsilon, node.has(2)), outputs=node.outputs[:1])
+    if node.only_output():
+        return (norm,)
+    rank = node.rank(0)
+    if rank is None or node.dtype(0) not in (DType.F32, DType.F64):
         return None
-    op = LayerNorm(int(node.get("axis", -1)), float(node.get("epsilon", 1e-5)), node.has(2))
-    return (node.layer(op, outputs=node.outputs[:1]),)
+    axes = tuple(range(axis % rank, rank))
+    mean, deviation = (name or node.tensor("statistic") for name in (*node.outputs[1:], "")[:2])
+    squares, variance = node.tensor("squares"), node.tensor("variance")
+    return (
+        norm,
+        node.layer(Reduce("mean", axes), node.inputs[:1], (mean,)),
+        node.layer(Pointwise("sub(x0,x1);mul(t0,t0)"), (node.inputs[0], mean), (squares,)),
+        node.layer(Reduce("mean", axes), (squares,), (variance,)),
+        node.layer(Pointwise(f"add(x0,{epsilon!r});sqrt(t0);reciprocal(t1)"), (variance,), (deviation,)),
+    )
 
 
 def _batch_norm(node: Node) -> tuple[Layer, ...] | None:
-    """Training (with its extra outputs) is left to the reference; so is a matrix of features without a channel axis."""
+    """Training (with its extra outputs) is left to the reference; so is a matrix of features without a channel axis.
+
+    Statistics that are computed make it a Pointwise; those of a weight file may yet go into a convolution.
+    """
     if not node.only_output() or node.get("training_mode", 0):
         return None
-    epsilon = float(node.get("epsilon", 1e-5))
+    epsilon, rank = float(node.get("epsilon", 1e-5)), node.rank(0)
+    program = f"add(x4,{epsilon!r});sqrt(t0);sub(x0,x3);div(t2,t1);mul(t3,x1);add(t4,x2)"
     if not node.get("spatial", 1):  # up to opset 8: statistics for every element of an image
-        program = f"add(x4,{epsilon!r});sqrt(t0);sub(x0,x3);div(t2,t1);mul(t3,x1);add(t4,x2)"
         return (node.layer(Pointwise(program), outputs=node.outputs[:1]),)
-    rank = node.rank(0)
-    return None if rank is not None and rank < 2 else (node.layer(BatchNorm(epsilon), outputs=node.outputs[:1]),)
+    if rank is not None and rank < 2:
+        return None
+    if rank is None or all(node.constant(position) is not None for position in range(1, 5)):
+        return (node.layer(BatchNorm(epsilon), outputs=node.outputs[:1]),)
+    aligned = [_per_channel(node, position, rank) for position in range(1, 5)]
+    inputs = (node.inputs[0], *(layer.outputs[0] for layer in aligned))
+    return (*aligned, node.layer(Pointwise(program), inputs, node.outputs[:1]))
+
+
+def _per_channel(node: Node, position: int, rank: int) -> Layer:
+    """An input with a number for each channel, with the axes that make it broadcast to ``rank`` axes."""
+    return node.layer(Unsqueeze(tuple(range(1, rank - 1))), (node.inputs[position],), (node.tensor("aligned"),))
+
+
+def _group_norm(node: Node) -> tuple[Layer, ...] | None:
+    """Groups of channels as the channels of an InstanceNorm; from opset 21 on, scale and bias are of channels."""
+    groups, rank = int(node.get("num_groups")), node.rank(0)
+    if rank is None or node.dtype(0) not in (DType.F32, DType.F64):
+        return None
+    op = InstanceNorm(float(node.get("epsilon", 1e-5)))
+    merged = node.add_constant("merged", np.array([0, groups, -1], np.int64))
+    rows, normed, shape, image = map(node.tensor, ("rows", "normed", "shape", "image"))
+    ones, zeros = (np.full(groups, number, node.dtype(0).numpy) for number in (1, 0))
+    of_groups = node.opset < 21
+    factors = node.inputs[1:] if of_groups else (node.add_constant("ones", ones), node.add_constant("zeros", zeros))
+    layers = (
+        node.layer(Reshape(), (node.inputs[0], merged), (rows,)),
+        node.layer(op, (rows, *factors), (normed,)),
+        node.layer(Shape(), node.inputs[:1], (shape,)),
+        node.layer(Reshape(allowzero=True), (normed, shape), node.outputs if of_groups else (image,)),
+    )
+    if of_groups:
+        return layers
+    scale, bias = (_per_channel(node, position, rank) for position in (1, 2))
+    inputs = (image, scale.outputs[0], bias.outputs[0])
+    return (*layers, scale, bias, node.layer(Pointwise("mul(x0,x1);add(t0,x2)"), inputs))
 
 
 def _instance_norm(node: Node) -> tuple[Layer, ...]:
@@ -74,5 +125,6 @@ CONVERTERS: Converters = {
     "LRN": _local_response_norm,
     "LayerNormalization": _layer_norm,
     "BatchNormalization": _batch_norm,
+    "GroupNormalization": _group_norm,
     "InstanceNormalization": _instance_norm,
 }

@@ -16,7 +16,7 @@ _LARGEST_EXACT = 2**53  # integers up to here are numbers of a program's text
 
 _UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
-    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
+    "BitwiseNot": "bit_not", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
     "HardSwish": "hard_swish", "IsNaN": "isnan", "Log": "log", "Mish": "mish", "Neg": "neg", "Not": "not",
     "Reciprocal": "reciprocal", "Relu": "relu", "Round": "round", "Sigmoid": "sigmoid", "Sign": "sign",
     "Sin": "sin", "Sinh": "sinh",
@@ -34,6 +34,7 @@ BINARY = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "And": "and", "Or": "or", "Xor": "xor",
     "Equal": "equal", "Less": "less", "LessOrEqual": "less_equal", "Greater": "greater",
     "GreaterOrEqual": "greater_equal", "PRelu": "prelu",
+    "BitwiseAnd": "bit_and", "BitwiseOr": "bit_or", "BitwiseXor": "bit_xor",
 }  # fmt: skip
 _VARIADIC = {"Sum": "add", "Max": "max", "Min": "min", "Mean": "add"}
 
@@ -157,6 +158,14 @@ def _mod(node: Node) -> tuple[Layer, ...]:
     return (node.layer(Pointwise("fmod(x0,x1)" if node.get("fmod", 0) else "mod(x0,x1)")),)
 
 
+def _bit_shift(node: Node) -> tuple[Layer, ...]:
+    directions = {"LEFT": "shift_left", "RIGHT": "shift_right"}
+    direction = node.get("direction")
+    if direction not in directions:
+        raise node.error(f"found direction {direction!r}, needed one of {', '.join(directions)}")
+    return (node.layer(Pointwise(f"{directions[direction]}(x0,x1)")),)
+
+
 def _shrink(node: Node) -> tuple[Layer, ...]:
     bias, limit = float(node.get("bias", 0.0)), float(node.get("lambd", 0.5))
     return (
@@ -190,6 +199,7 @@ CONVERTERS: Converters = {
     **{op_type: _with_parameters(*form) for op_type, form in _WITH_PARAMETERS.items()},
     **{op_type: _binary(opcode) for op_type, opcode in BINARY.items()},
     **dict.fromkeys(_VARIADIC, _variadic),
+    "BitShift": _bit_shift,
     "Cast": _cast,
     "CastLike": _cast_like,
     "Clip": _clip,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from softneuro.graph import Layer
 from softneuro.importer.fallback import reference_op
 from softneuro.importer.node import Converter, Converters, Node
 from softneuro.ops.base import Op
+from softneuro.ops.pointwise import Pointwise
 from softneuro.ops.reduce import ArgReduce, Reduce
 from softneuro.ops.shape import Shape
 from softneuro.ops.softmax import Softmax
 from softneuro.ops.view import Flatten, Reshape
+from softneuro.types import DType
 
 __all__ = ["CONVERTERS"]
 
@@ -36,8 +38,26 @@ def _reduce(node: Node) -> tuple[Layer, ...]:
     if constant is not None:
         axes = tuple(int(axis) for axis in constant.reshape(-1))
     inputs = node.inputs if node.has(1) and constant is None else node.inputs[:1]
-    noop = bool(node.get("noop_with_empty_axes", 0))
-    return (node.layer(Reduce(_KINDS[node.op_type], axes, bool(node.get("keepdims", 1)), noop), inputs),)
+    noop, keepdims = bool(node.get("noop_with_empty_axes", 0)), bool(node.get("keepdims", 1))
+    if node.op_type == "ReduceLogSumExp" and node.dtype(0) is DType.F32 and not noop:
+        return _log_sum_exp(node, axes, inputs[1:], keepdims)
+    return (node.layer(Reduce(_KINDS[node.op_type], axes, keepdims, noop), inputs),)
+
+
+_SHIFT = "sub(x1,x1);equal(t0,0.0);where(t1,x1,0.0)"  # the largest element where it is finite, else 0
+
+
+def _log_sum_exp(node: Node, axes: tuple[int, ...] | None, given: Sequence[str], keepdims: bool) -> tuple[Layer, ...]:
+    """log(sum(exp(x - shift))) + shift, so that nothing overflows. given: the axes' tensor, if they are one."""
+    peak, powers, logs, shifted = map(node.tensor, ("peak", "powers", "logs", "shifted"))
+    x = node.inputs[0]
+    layers = (
+        node.layer(Reduce("max", axes), (x, *given), (peak,)),
+        node.layer(Pointwise(f"{_SHIFT};sub(x0,t2);exp(t3)"), (x, peak), (powers,)),
+        node.layer(Reduce("log_sum", axes), (powers, *given), (logs,)),
+        node.layer(Pointwise(f"{_SHIFT};add(x0,t2)"), (logs, peak), node.outputs if keepdims else (shifted,)),
+    )
+    return layers if keepdims else (*layers, node.layer(Reduce("max", axes, keepdims=False), (shifted, *given)))
 
 
 def _arg_reduce(kind: Literal["max", "min"]) -> Converter:

@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from softneuro.importer import (
+    contributed,
     control,
     conv,
     conv_transpose,
+    dynamic_quantised,
+    einsum,
+    indexing,
     matmul,
     ml,
     movement,
     norm,
     pointwise,
     pool,
+    quantised,
+    quantised_layers,
     recurrent,
     reduce,
     resize,
+    sampling,
     shape,
+    trees,
     view,
 )
 from softneuro.importer.node import Converter, Converters
@@ -30,18 +38,26 @@ _FAMILIES: Mapping[str, tuple[Converters, ...]] = {
         conv.CONVERTERS,
         conv_transpose.CONVERTERS,
         matmul.CONVERTERS,
+        einsum.CONVERTERS,
         pool.CONVERTERS,
+        quantised.CONVERTERS,
+        quantised_layers.CONVERTERS,
+        dynamic_quantised.CONVERTERS,
         recurrent.CONVERTERS,
         reduce.CONVERTERS,
         norm.CONVERTERS,
         movement.CONVERTERS,
+        indexing.CONVERTERS,
         resize.CONVERTERS,
+        sampling.CONVERTERS,
         view.CONVERTERS,
         shape.CONVERTERS,
         control.CONVERTERS,
+        contributed.SIMPLIFIED,
     ),
-    "ai.onnx.ml": (ml.CONVERTERS,),
-    "com.microsoft": (pointwise.MICROSOFT, conv.MICROSOFT, matmul.MICROSOFT),
+    "ai.onnx.ml": (ml.CONVERTERS, trees.CONVERTERS),
+    "com.microsoft": (pointwise.MICROSOFT, conv.MICROSOFT, matmul.MICROSOFT, quantised_layers.MICROSOFT,
+                      dynamic_quantised.MICROSOFT, contributed.MICROSOFT),
 }
 
 CONVERTERS: Mapping[tuple[str, str], Converter] = {
@@ -51,5 +67,5 @@ CONVERTERS: Mapping[tuple[str, str], Converter] = {
     for op_type, converter in family.items()
 }
 
-TAKES_ANY_ELEMENT = {"Constant", "Identity", "If", "Loop", "Optional", "Scan"}
+TAKES_ANY_ELEMENT = {"Constant", "DequantizeLinear", "Identity", "If", "Loop", "Optional", "Scan"}
 """Operators that our layers run even on elements numpy has no type for, because they only pass them on."""

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import numpy as np
 import onnx
 
-from softneuro.errors import ModelError, ResourceLimitError
-from softneuro.ops.shape import MAX_BYTES
+from softneuro.errors import ModelError
+from softneuro.importer.screen import element_bits, tensor_nbytes
 from softneuro.types import Array
 
 __all__ = ["Weights"]
@@ -23,24 +23,24 @@ class Weights:
 
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The tensor's elements. Raises ModelError when they are missing, too few, or outside of the model's folder."""
-        if any(size < 0 for size in tensor.dims):
-            raise ModelError(f"tensor {tensor.name!r}: found shape {tuple(tensor.dims)}, needed sizes of at least 0")
         if tensor.data_type == onnx.TensorProto.UNDEFINED or tensor.data_type not in onnx.TensorProto.DataType.values():
             raise ModelError(f"tensor {tensor.name!r}: found element type {tensor.data_type}, needed one that ONNX defines")
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             return self._external(tensor)
+        found = len(tensor.raw_data)
+        if tensor.HasField("raw_data") and tensor.data_type != onnx.TensorProto.STRING and found != tensor_nbytes(tensor):
+            raise ModelError(f"tensor {tensor.name!r} of shape {tuple(tensor.dims)}: found {found} bytes of data, "
+                             f"needed {tensor_nbytes(tensor)}: fetch or export the model again")
         try:
             return onnx.numpy_helper.to_array(tensor)
-        except (ValueError, TypeError, KeyError) as error:
-            raise ModelError(f"tensor {tensor.name!r}: {_first_line(error)}") from error
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise ModelError(f"tensor {tensor.name!r} of shape {tuple(tensor.dims)}: {_first_line(error)}, "
+                             "needed as many elements as its shape has") from error
 
     def dense(self, sparse: onnx.SparseTensorProto) -> Array:
         """The sparse tensor with its zeros. Indices are row-major positions, or one row of axis indices each."""
         name, shape = sparse.values.name, tuple(sparse.dims)
         values, indices = self.array(sparse.values), self.array(sparse.indices)
-        needed = math.prod(shape) * values.dtype.itemsize
-        if needed > MAX_BYTES:
-            raise ResourceLimitError(f"sparse tensor {name!r} of shape {shape} needs {needed} bytes, {MAX_BYTES} are allowed")
         dense = np.zeros(shape, values.dtype)
         position = indices if indices.ndim == 1 else tuple(indices.T)
         try:
@@ -53,8 +53,8 @@ class Weights:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         file = self._file(tensor.name, entries.get("location", ""))
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
-        packed = _bits(tensor.data_type)
-        needed = math.ceil(math.prod(tensor.dims) * packed / 8)
+        packed = element_bits(tensor.data_type)
+        needed = tensor_nbytes(tensor)
         offset = _number(tensor.name, entries, "offset", 0)
         length = _number(tensor.name, entries, "length", needed)
         size = file.stat().st_size
@@ -78,25 +78,30 @@ class Weights:
         """
         if self._path is None:
             raise ModelError(f"tensor {name!r}: its data are in file {location!r}, needed the model's path rather than its bytes")
-        posix, windows = PurePosixPath(location), PureWindowsPath(location)
-        if (
-            not location
-            or posix.is_absolute()
-            or windows.is_absolute()
-            or windows.drive
-            or ".." in (*posix.parts, *windows.parts)
-        ):
+        if _leaves_folder(location):
             raise ModelError(f"tensor {name!r}: its data file {location!r} is outside of the model's folder, needed one inside")
         folder = self._path.parent.resolve()
-        file = (folder / location).resolve()
+        try:
+            file = (folder / location).resolve()
+            is_file = file.is_file()
+        except (OSError, ValueError, RuntimeError) as error:  # too long a name, a byte of 0, links in a circle
+            raise ModelError(f"tensor {name!r}: its data file {location!r} cannot be found ({_first_line(error)}), "
+                             "needed a file in the model's folder") from error
         beside_blob = self._path.is_symlink() and file.parent == self._path.resolve().parent
         if not file.is_relative_to(folder) and not beside_blob:
             raise ModelError(
                 f"tensor {name!r}: its data file {location!r} is a link out of the model's folder, needed one inside"
             )
-        if not file.is_file():
-            raise ModelError(f"tensor {name!r}: its data file {location!r} is missing from the model's folder")
+        if not is_file:
+            raise ModelError(f"tensor {name!r}: its data file {location!r} is missing from the model's folder, needed it there")
         return file
+
+
+def _leaves_folder(location: str) -> bool:
+    """Whether a location names no file below a folder, on any system: a colon is a drive or a stream to Windows."""
+    posix, windows = PurePosixPath(location), PureWindowsPath(location)
+    parts = (*posix.parts, *windows.parts)
+    return not parts or ".." in parts or posix.is_absolute() or bool(windows.anchor) or ":" in location
 
 
 def _first_line(error: Exception) -> str:
@@ -105,16 +110,6 @@ def _first_line(error: Exception) -> str:
 
 def _number(name: str, entries: dict[str, str], key: str, default: int) -> int:
     text = entries.get(key, str(default))
-    if not text.isdecimal():
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
         raise ModelError(f"tensor {name!r}: found {key} {text!r} of its external data, needed a number of at least 0")
     return int(text)
-
-
-def _bits(data_type: int) -> int:
-    """Bits of one element as stored."""
-    types = onnx.TensorProto
-    if data_type in (types.INT4, types.UINT4, types.FLOAT4E2M1):
-        return 4
-    if data_type in (getattr(types, "INT2", -1), getattr(types, "UINT2", -1)):
-        return 2
-    return onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize * 8

@@ -60,6 +60,10 @@ class Op:
         """The graph that this layer stands for, when it is one that always runs exactly once."""
         return None
 
+    def may_grow(self) -> bool:
+        """Whether outputs may be much larger than inputs, and `infer` tells how large before they are computed."""
+        return True
+
     def macs(self, types: Types) -> int:
         """Multiply-accumulates of one run; 0 for ops that only move data or are bound by memory."""
         return 0

@@ -12,7 +12,7 @@ import numpy as np
 from softneuro.errors import InputError
 from softneuro.ops.base import Op, Types, Values
 from softneuro.ops.epilogue import NO_EPILOGUE, Epilogue
-from softneuro.ops.linear import finished, need_spatial_ranks
+from softneuro.ops.linear import finished, need_additions, need_spatial_ranks, need_windows
 from softneuro.types import Array, TensorType
 
 __all__ = ["Conv", "windows"]
@@ -48,6 +48,9 @@ class Conv(Op):
         assert x is not None and w is not None
         spatial = len(self.strides)
         need_spatial_ranks(x, w, spatial)
+        need_windows(spatial, self.strides, self.pads, self.dilations)
+        if self.groups < 1:
+            raise InputError(f"found {self.groups} groups, needed 1 or more")
         if x.shape[1] != w.shape[1] * self.groups or w.shape[0] % self.groups:
             raise InputError(f"input has {x.shape[1]} channels, weights {w.shape} expect {w.shape[1]} x {self.groups} groups")
         sizes = []
@@ -57,7 +60,9 @@ class Conv(Op):
             if padded < extent:
                 raise InputError(f"axis {2 + axis} has {padded} elements with padding, the kernel needs {extent}")
             sizes.append((padded - extent) // self.strides[axis] + 1)
-        return (TensorType(x.dtype, (x.shape[0], w.shape[0], *sizes)),)
+        shape = (x.shape[0], w.shape[0], *sizes)
+        need_additions(types, self.bias, self.epilogue, w.shape[0], shape)
+        return (TensorType(x.dtype, shape),)
 
     def reference(self, inputs: Values) -> tuple[Array, ...]:
         x, w = inputs[0], inputs[1]

@@ -12,7 +12,7 @@ import numpy as np
 from softneuro.errors import InputError
 from softneuro.ops.base import Op, Types, Values
 from softneuro.ops.epilogue import NO_EPILOGUE, Epilogue
-from softneuro.ops.linear import finished, need_spatial_ranks
+from softneuro.ops.linear import finished, need_additions, need_spatial_ranks, need_windows
 from softneuro.types import Array, TensorType
 
 __all__ = ["ConvTranspose"]
@@ -41,6 +41,10 @@ class ConvTranspose(Op):
         assert x is not None and w is not None
         spatial = len(self.strides)
         need_spatial_ranks(x, w, spatial)
+        need_windows(spatial, self.strides, self.pads, self.dilations)
+        if self.groups < 1 or len(self.output_padding) != spatial or min(self.output_padding, default=0) < 0:
+            raise InputError(f"found {self.groups} groups and output padding {self.output_padding}, needed 1 or more groups and "
+                             f"{spatial} numbers of 0 or more")
         if x.shape[1] != w.shape[0] or x.shape[1] % self.groups:
             raise InputError(f"input has {x.shape[1]} channels in {self.groups} groups, weights are for {w.shape[0]}")
         sizes = []
@@ -50,7 +54,9 @@ class ConvTranspose(Op):
             if size < 0:
                 raise InputError(f"axis {2 + axis} has {size} elements after cutting off the pads, needed 0 or more")
             sizes.append(size)
-        return (TensorType(x.dtype, (x.shape[0], w.shape[1] * self.groups, *sizes)),)
+        shape = (x.shape[0], w.shape[1] * self.groups, *sizes)
+        need_additions(types, self.bias, self.epilogue, shape[1], shape)
+        return (TensorType(x.dtype, shape),)
 
     def _full_size(self, axis: int, size: int, kernel: int) -> int:
         """Elements of an output axis before the pads are cut off."""

@@ -11,6 +11,7 @@ from softneuro.errors import InputError
 from softneuro.ops.axes import normal_axis
 from softneuro.ops.base import Op, Types, Values
 from softneuro.ops.parameters import tensor
+from softneuro.ops.tuples import checked_indices
 from softneuro.types import Array, TensorType
 
 __all__ = ["GatherElements"]
@@ -28,7 +29,7 @@ class GatherElements(Op):
     axis: int = 0
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
-        x, indices = tensor(types, 0, "tensor"), tensor(types, 1, "indices")
+        x, indices = tensor(types, 0, "tensor"), checked_indices(tensor(types, 1, "indices"))
         axis = normal_axis(self.axis, x.rank)
         if indices.rank != x.rank or any(
             i > size for a, (i, size) in enumerate(zip(indices.shape, x.shape, strict=True)) if a != axis

@@ -10,7 +10,7 @@ import numpy as np
 from softneuro.errors import InputError
 from softneuro.ops.base import Op, Types, Values
 from softneuro.ops.epilogue import NO_EPILOGUE, Epilogue
-from softneuro.ops.linear import finished
+from softneuro.ops.linear import finished, need_additions
 from softneuro.types import Array, Shape, TensorType
 
 __all__ = ["MatMul"]
@@ -60,11 +60,9 @@ class MatMul(Op):
                              ) from None
         rows = () if a.rank == 1 else (left[-2],)
         columns = () if b.rank == 1 else (right[-1],)
-        if self.bias:
-            bias = types[2]
-            if bias is None or bias.shape != (right[-1],):
-                raise InputError(f"bias has shape {bias and bias.shape}, needed ({right[-1]},)")
-        return (TensorType(a.dtype, (*batch, *rows, *columns)),)
+        shape = (*batch, *rows, *columns)
+        need_additions(types, self.bias, self.epilogue, right[-1], shape)
+        return (TensorType(a.dtype, shape),)
 
     def reference(self, inputs: Values) -> tuple[Array, ...]:
         a, b = inputs[0], inputs[1]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from softneuro.errors import DynamicShape, InputError
+from softneuro.errors import DynamicShape, InputError, ResourceLimitError
 from softneuro.ops.base import Bound, Op, Types, Values
 from softneuro.types import Array, DType, TensorType
 
@@ -17,13 +18,24 @@ if TYPE_CHECKING:
     import onnx
     from onnx.reference import ReferenceEvaluator
 
-__all__ = ["OnnxOp"]
+__all__ = ["OnnxOp", "reads_files", "unsound"]
 
 MAX_KNOWN = 64  # elements of an input whose value shape inference may look at
+
+LONG_VECTOR = 1 << 16  # elements of a vector above which no shapes are computed with it
 
 MISINFERRED = {"STFT"}  # onnx 1.23 ignores that it is one-sided by default
 
 RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+
+GROWING = {
+    "AffineGrid", "BlackmanWindow", "CenterCropPad", "Col2Im", "ConstantOfShape", "DFT", "Einsum", "Expand", "EyeLike",
+    "GridSample", "HammingWindow", "HannWindow", "MaxRoiPool", "MaxUnpool", "MelWeightMatrix", "Multinomial", "OneHot",
+    "Pad", "RandomNormal", "RandomUniform", "Range", "Resize", "RoiAlign", "STFT", "Tile", "Upsample",
+}  # fmt: skip
+
+_TERM = rb"[A-Za-z ]*(?:\.\.\.[A-Za-z ]*)?"
+_EQUATION = re.compile(_TERM + rb"(?:," + _TERM + rb")*(?:->" + _TERM + rb")?")
 
 Known = tuple[tuple[int, str, tuple[int, ...], bytes], ...]
 
@@ -51,6 +63,9 @@ class OnnxOp(Op):
     def is_repeatable(self) -> bool:
         return _op_type(self.node) not in RANDOM
 
+    def may_grow(self) -> bool:
+        return _op_type(self.node) in GROWING
+
     def bind(self, types: Types, values: Values) -> Bound | None:
         if self.known or not any(_is_small(value) for value in values):
             return None
@@ -70,10 +85,12 @@ class OnnxOp(Op):
 
     def reference(self, inputs: Values) -> tuple[Array, ...]:
         elements = tuple(_element(value) for value in inputs)
-        (names, outputs), evaluator = _evaluator(self.node, self.opsets, elements)
-        feeds = {name: value for name, value in zip(names, inputs, strict=False) if name}
         try:
+            (names, outputs), evaluator = _evaluator(self.node, self.opsets, elements)
+            feeds = {name: value for name, value in zip(names, inputs, strict=False) if name}
             results = iter(evaluator.run(None, feeds))
+        except MemoryError as error:
+            raise ResourceLimitError(f"onnx's reference implementation: {_first_line(error)}") from error
         except Exception as error:  # the reference implementations raise whatever numpy raises
             raise InputError(f"onnx's reference implementation: {_first_line(error)}") from error
         return tuple(_as_array(next(results)) if name else None for name in outputs)  # type: ignore[misc]
@@ -81,9 +98,7 @@ class OnnxOp(Op):
 
 @functools.cache
 def _op_type(node: bytes) -> str:
-    import onnx
-
-    return str(onnx.NodeProto.FromString(node).op_type)
+    return str(_parsed(node).op_type)
 
 
 def _is_small(value: Any) -> bool:
@@ -114,11 +129,54 @@ def _element(value: Any) -> int:
 
 
 def _parsed(node: bytes) -> onnx.NodeProto:
+    """The node. Raises InputError for bytes that are none, or one that would read files."""
     import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     proto = onnx.NodeProto()
-    proto.ParseFromString(node)
+    try:
+        proto.ParseFromString(node)
+        files, fault = reads_files(proto), next(filter(None, map(unsound, _with_inner_nodes(proto))), "")
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"found {len(node)} bytes that are no ONNX node, needed one") from error
+    if files:
+        raise InputError(f"{proto.op_type}: found a tensor whose data lie in a file, needed them in the node")
+    if fault:
+        raise InputError(f"{proto.op_type}: {fault}")
     return proto
+
+
+def unsound(node: onnx.NodeProto) -> str:
+    """What in a node would make onnx's shape inference hang or abort the process, as found and needed; empty when nothing."""
+    for attribute in node.attribute:
+        if node.op_type == "Einsum" and attribute.name == "equation" and not _EQUATION.fullmatch(attribute.s):
+            return f"found equation {attribute.s!r}, needed one like ij,jk->ik"
+        if node.op_type == "Split" and attribute.name == "num_outputs" and attribute.i != len(node.output):
+            return f"found {len(node.output)} outputs, needed {attribute.i} as num_outputs says"
+    return ""
+
+
+def _with_inner_nodes(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    yield node
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from _with_inner_nodes(inner)
+
+
+def reads_files(node: onnx.NodeProto) -> bool:
+    """Whether a tensor in the node's attributes or bodies has its data in a file, which the reference would read wherever
+    it is."""
+    for attribute in node.attribute:
+        sparse = (attribute.sparse_tensor, *attribute.sparse_tensors)
+        tensors = [attribute.t, *attribute.tensors, *(part for s in sparse for part in (s.values, s.indices))]
+        for graph in (attribute.g, *attribute.graphs):
+            tensors += [*graph.initializer, *(part for s in graph.sparse_initializer for part in (s.values, s.indices))]
+            if any(map(reads_files, graph.node)):
+                return True
+        if any(tensor.data_location or tensor.external_data for tensor in tensors):
+            return True
+    return False
 
 
 def _model(
@@ -179,8 +237,9 @@ def _inferred(
         else:
             inputs[name] = onnx.helper.make_tensor_value_info(name, _onnx_element(type_.dtype), type_.shape)
     model = _model(proto, opsets, list(inputs.values()), list(constants.values()))
+    short = all(t is None or t.rank != 1 or t.size <= LONG_VECTOR for t in types)  # each element becomes an object
     try:
-        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=short)
     except onnx.shape_inference.InferenceError as error:
         raise DynamicShape(f"{proto.op_type}: {_first_line(error)}") from error
     found = {info.name: info.type for info in inferred.graph.output}

@@ -65,6 +65,10 @@ class Pad(Op):
 
     def indices(self, shape: tuple[int, ...]) -> tuple[Array, ...]:
         """`source_indices` of every axis. Raises InputError when an axis cannot be padded so."""
+        return tuple(source_indices(size, *pads, self.mode) for size, pads in zip(shape, self._pads_of(shape), strict=True))
+
+    def _pads_of(self, shape: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Beginning and end of every axis. Raises InputError when an axis cannot be padded so."""
         if self.pads is None or len(self.pads) != 2 * len(shape):
             raise InputError(f"found pads {self.pads}, needed {2 * len(shape)} for shape {shape}")
         if self.mode not in _MODES:
@@ -76,12 +80,13 @@ class Pad(Op):
                 raise InputError(f"found pads {before} and {after}, needed to crop at most the {size} of axis {axis}")
             if size == 0 and self.mode != "constant" and before + after > 0:
                 raise InputError(f"found an empty axis {axis}, needed elements to pad it with in mode {self.mode}")
-            found.append(source_indices(size, before, after, self.mode))
-        return tuple(found)
+            found.append((before, after))
+        return found
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = tensor(types, 0, "tensor")
-        return (TensorType(x.dtype, tuple(len(i) for i in self.indices(x.shape))),)
+        sizes = (size + before + after for size, (before, after) in zip(x.shape, self._pads_of(x.shape), strict=True))
+        return (TensorType(x.dtype, tuple(sizes)),)
 
     def reference(self, inputs: Values) -> tuple[Array, ...]:
         x = inputs[0]

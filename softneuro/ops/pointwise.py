@@ -137,6 +137,8 @@ def renumber(program: str, positions: Sequence[int]) -> str:
 def _fits(dtype: DType, takes: str) -> bool:
     if takes == "float":
         return dtype.is_float
+    if takes == "integer":
+        return dtype.numpy.kind in "iu"
     return takes == "any" or (dtype is DType.BOOL) == (takes == "bool")
 
 

@@ -18,7 +18,7 @@ from softneuro.types import Array, DType
 __all__ = ["CAST_PREFIX", "OPCODES", "Opcode"]
 
 CAST_PREFIX = "cast_"
-Takes = Literal["float", "number", "bool", "any"]
+Takes = Literal["float", "integer", "number", "bool", "any"]
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ _UNARY = {
     "celu": Opcode(1, _celu, parameters=1),
     "thresholded_relu": Opcode(1, lambda x, alpha: np.where(x > alpha, x, 0.0), parameters=1),
     "not": Opcode(1, np.logical_not, "bool", DType.BOOL),
+    "bit_not": Opcode(1, np.invert, "integer"),
     "isnan": Opcode(1, np.isnan, "float", DType.BOOL),
     "isinf": Opcode(1, np.isinf, "float", DType.BOOL),
 }  # fmt: skip
@@ -131,6 +132,11 @@ _BINARY = {
     "and": Opcode(2, np.logical_and, "bool", DType.BOOL),
     "or": Opcode(2, np.logical_or, "bool", DType.BOOL),
     "xor": Opcode(2, np.logical_xor, "bool", DType.BOOL),
+    "bit_and": Opcode(2, np.bitwise_and, "integer"),
+    "bit_or": Opcode(2, np.bitwise_or, "integer"),
+    "bit_xor": Opcode(2, np.bitwise_xor, "integer"),
+    "shift_left": Opcode(2, np.left_shift, "integer"),
+    "shift_right": Opcode(2, np.right_shift, "integer"),
 }
 
 _CASTS = {

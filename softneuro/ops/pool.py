@@ -11,6 +11,7 @@ import numpy as np
 from softneuro.errors import InputError
 from softneuro.ops.base import Op, Types, Values
 from softneuro.ops.conv import windows
+from softneuro.ops.linear import need_windows
 from softneuro.ops.reduce import KINDS
 from softneuro.types import Array, Shape, TensorType
 
@@ -61,6 +62,9 @@ class Pool(Op):
         assert x is not None
         if x.rank != len(self.kernel) + 2:
             raise InputError(f"input has shape {x.shape}, needed rank {len(self.kernel) + 2}")
+        need_windows(len(self.kernel), self.strides, self.pads, self.dilations)
+        if min(self.kernel, default=1) < 1:
+            raise InputError(f"found kernel {self.kernel}, needed sizes of 1 or more")
         return (TensorType(x.dtype, (*x.shape[:2], *self.output_sizes(x.shape[2:]))),)
 
     def reference(self, inputs: Values) -> tuple[Array, ...]:

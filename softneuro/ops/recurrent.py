@@ -119,7 +119,7 @@ class Recurrent(Op):
         for step, row in enumerate(x):
             fed = row @ w.T + from_input
             if self.kind == "lstm":
-                new, new_cell = self._lstm(fed + hidden @ r.T + from_state, cell, peep, activate)
+                new, new_cell = self._lstm(fed + self._recalled(hidden, r) + from_state, cell, peep, activate)
             else:
                 new_cell = cell
                 new = (
@@ -131,6 +131,11 @@ class Recurrent(Op):
             hidden, cell = np.where(runs, new, hidden), np.where(runs, new_cell, cell)
             outputs[step] = np.where(runs, new, 0)
         return outputs, hidden, cell
+
+    def _recalled(self, hidden: Array, r: Array) -> Array:
+        """What an LSTM's gates get of the hidden state."""
+        product: Array = hidden @ r.T
+        return product
 
     def _clipped(self, value: Array) -> Array:
         return value if self.clip is None else np.clip(value, -self.clip, self.clip)

@@ -9,6 +9,7 @@ from typing import ClassVar
 from softneuro.errors import InputError
 from softneuro.ops.base import Bound, Op, Types, Values
 from softneuro.ops.conv import Conv
+from softneuro.ops.linear import need_windows
 from softneuro.ops.parameters import tensor
 from softneuro.ops.pool import Pool, PoolKind
 from softneuro.types import Array, TensorType
@@ -63,6 +64,7 @@ class SameConv(_SamePadded):
         x, w = tensor(types, 0, "tensor"), tensor(types, 1, "weights")
         if not x.rank == w.rank == len(self.strides) + 2:
             raise InputError(f"input is {x} and weights {w}, needed rank {len(self.strides) + 2} for both")
+        need_windows(len(self.strides), self.strides, (0,) * 2 * len(self.strides), self.dilations)
         pads = same_pads(x.shape[2:], w.shape[2:], self.strides, self.dilations, upper=self.upper)
         return Conv(self.strides, pads, self.dilations, self.groups, self.bias)
 
@@ -83,5 +85,6 @@ class SamePool(_SamePadded):
         x = tensor(types, 0, "tensor")
         if x.rank != len(self.kernel) + 2:
             raise InputError(f"input is {x}, needed rank {len(self.kernel) + 2}")
+        need_windows(len(self.kernel), self.strides, (0,) * 2 * len(self.kernel), self.dilations)
         pads = same_pads(x.shape[2:], self.kernel, self.strides, self.dilations, upper=self.upper)
         return Pool(self.kind, self.kernel, self.strides, pads, self.dilations, False, self.count_include_pad)

@@ -8,15 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from softneuro.errors import DynamicShape, InputError, ResourceLimitError
+from softneuro.errors import DynamicShape, InputError
+from softneuro.limits import in_force
 from softneuro.ops.base import Bound, Op, Types, Values
 from softneuro.ops.parameters import known_ints, known_value, tensor
 from softneuro.types import Array, DType, TensorType
 
-__all__ = ["MAX_BYTES", "Constant", "ConstantOfShape", "Fill", "Range", "Shape", "Size"]
-
-MAX_BYTES = 1 << 34
-"""The largest tensor that a shape value may ask for."""
+__all__ = ["Constant", "ConstantOfShape", "Fill", "Range", "Shape", "Size"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class Size(Op):
 
 @dataclass(frozen=True)
 class Fill(Op):
-    """A tensor with one value everywhere. No inputs. Raises ResourceLimitError above `MAX_BYTES`."""
+    """A tensor with one value everywhere. No inputs. Raises ResourceLimitError above the limits in force."""
 
     name: ClassVar[str] = "fill"
     dtype: DType
@@ -91,10 +89,9 @@ class Fill(Op):
     value: float
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
-        needed = math.prod(self.shape) * self.dtype.itemsize
-        if needed > MAX_BYTES:
-            raise ResourceLimitError(f"a tensor of shape {self.shape} needs {needed} bytes, {MAX_BYTES} are allowed")
-        return (TensorType(self.dtype, self.shape),)
+        type_ = TensorType(self.dtype, self.shape)
+        in_force().check_tensor(type_)
+        return (type_,)
 
     def reference(self, inputs: Values) -> tuple[Array, ...]:
         self.infer(())
@@ -143,11 +140,10 @@ class Range(Op):
         if delta == 0:
             raise InputError("the range has delta 0, needed another")
         is_integer = np.issubdtype(start.dtype, np.integer)
+        if not is_integer and not all(math.isfinite(float(v)) for v in (start, limit, delta)):
+            raise InputError(f"found a range from {start} to {limit} in steps of {delta}, needed finite numbers")
         span = int(limit) - int(start) if is_integer else float(limit) - float(start)
         steps = -(-span // int(delta)) if is_integer else math.ceil(span / float(delta))
         count = max(0, int(steps))
-        if count * start.dtype.itemsize > MAX_BYTES:
-            raise ResourceLimitError(
-                f"a range of {count} elements needs more than the {MAX_BYTES} bytes that are allowed"
-            )
+        in_force().check_tensor(TensorType(DType.of(start.dtype), (count,)))
         return ((start + np.arange(count).astype(start.dtype) * delta).astype(start.dtype, copy=False),)

@@ -13,6 +13,7 @@ from typing import Any
 
 from softneuro.ops.base import Op
 from softneuro.ops.epilogue import Epilogue
+from softneuro.ops.field_types import conforms, field_types
 from softneuro.ops.table import OPS
 from softneuro.types import DType
 
@@ -49,20 +50,27 @@ def parse_op(text: str) -> Op:
     """Inverse of `format_op`. Raises ValueError that says what was found and needed."""
     try:
         call = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError as error:
+    except (SyntaxError, ValueError, MemoryError) as error:  # MemoryError: brackets nested too deep
         raise ValueError(f"op text {text!r}: needed a form like conv(strides=(1, 1), ...)") from error
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
         raise ValueError(f"op text {text!r}: needed a form like conv(strides=(1, 1), ...)")
     kind = OPS.get(call.func.id)
     if kind is None:
-        raise ValueError(f"op text {text!r}: found {call.func.id!r}, needed one of {', '.join(sorted(OPS))}")
+        raise ValueError(f"op text {text!r}: found {call.func.id!r}, needed the name of an op")
     annotations = {field.name: str(field.type) for field in dataclasses.fields(kind)}
     values: dict[str, Any] = {}
     for keyword in call.keywords:
         if keyword.arg not in annotations:
             known = ", ".join(annotations)
             raise ValueError(f"op text {text!r}: {kind.name} has no parameter {keyword.arg!r}, needed one of {known}")
-        values[keyword.arg] = _decode(annotations[keyword.arg], ast.literal_eval(keyword.value))
+        try:
+            value = _decode(annotations[keyword.arg], ast.literal_eval(keyword.value))
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            needed = annotations[keyword.arg]
+            raise ValueError(f"op text {text!r}: found no such value for {keyword.arg}, needed {needed}") from error
+        if not conforms(value, field_types(kind)[keyword.arg]):
+            raise ValueError(f"op text {text!r}: found {keyword.arg}={value!r}, needed {annotations[keyword.arg]}")
+        values[keyword.arg] = value
     try:
         return kind(**values)
     except TypeError as error:

@@ -11,6 +11,7 @@ import numpy as np
 from softneuro.control import Call, If, Loop, Scan
 from softneuro.errors import SoftneuroError
 from softneuro.graph import Graph, Layer
+from softneuro.limits import in_force
 from softneuro.ops.base import Op
 from softneuro.ops.onnx_op import OnnxOp
 from softneuro.passes.rewrite import Draft, Outcome, sweep
@@ -62,4 +63,6 @@ def _result_bytes(layer: Layer, constants: dict[str, Array]) -> int:
     while bound is not None:
         op, types, values = bound.op, [types[i] for i in bound.inputs], [values[i] for i in bound.inputs]
         bound = op.bind(types, values)
-    return sum(type_.nbytes for type_ in op.infer(types))
+    results = op.infer(types)
+    in_force().check_tensors(results)
+    return sum(type_.nbytes for type_ in results)

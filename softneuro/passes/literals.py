@@ -16,9 +16,14 @@ from softneuro.types import DType
 
 __all__ = ["write_literals"]
 
+_QUANTISED = (DType.I8, DType.U8, DType.I16, DType.U16)
+
 
 def write_literals(graph: Graph) -> Graph:
-    """A number takes the data type of the values beside it, so only constants of that type are written so."""
+    """A number takes the data type of the values beside it, so only constants of that type are written so.
+
+    Not where quantised tensors are read or made: every such layer has numbers of its own, and would be a kernel of its own.
+    """
     return sweep(graph, _write)
 
 
@@ -28,6 +33,8 @@ def _write(draft: Draft, layer: Layer) -> Outcome:
     numbers = _numbers(draft, layer)
     if not numbers:
         return False
+    if any(draft.dtype(name) in _QUANTISED for name in (*layer.inputs, *layer.outputs)):
+        return "it reads or makes quantised numbers"
     kept = [i for i in range(len(layer.inputs)) if i not in numbers]
     operands: dict[Ref, Ref | float] = {Ref("x", i): number for i, number in numbers.items()}
     operands |= {Ref("x", old): Ref("x", new) for new, old in enumerate(kept)}

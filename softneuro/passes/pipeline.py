@@ -14,6 +14,7 @@ from softneuro.passes.affine_chain import affine_chain
 from softneuro.passes.affine_into_conv import affine_into_conv
 from softneuro.passes.affine_into_producer import affine_into_producer
 from softneuro.passes.bind_parameters import bind_parameters
+from softneuro.passes.bodies import rewrite_bodies
 from softneuro.passes.cheaper_instructions import cheaper_instructions
 from softneuro.passes.fold_constants import fold_constants
 from softneuro.passes.global_pool import reduction_to_global_pool
@@ -31,6 +32,7 @@ from softneuro.passes.share import share_layers
 from softneuro.passes.spelled_activations import spelled_activations
 from softneuro.passes.spelled_layer_norm import spelled_layer_norm
 from softneuro.passes.spelled_softmax import spelled_softmax
+from softneuro.passes.widen import widen
 from softneuro.specialise import default_shapes, specialise
 from softneuro.types import Shape, TensorType
 
@@ -51,6 +53,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold_constants,
     inline_branch,
     fold_constants,  # again, for what the branches hold
+    widen,
     bind_parameters,
     write_literals,
     remove_noops,
@@ -90,6 +93,7 @@ def optimise(graph: Graph, hints: Mapping[str, TensorType] | None = None) -> Gra
         current = specialise(graph, default_shapes(graph, {}))
     else:
         current = replace(graph, types=_generic_types(graph, hints or {}))
+    current = rewrite_bodies(current, optimise)
     for step in PIPELINE:
         before, started = len(current.layers), time.perf_counter()
         current = step(current)

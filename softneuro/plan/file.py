@@ -5,20 +5,24 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import mmap
 import os
+import stat
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from softneuro.errors import PlanError
+from softneuro.errors import PlanError, ResourceLimitError
+from softneuro.limits import ResourceLimits, enforced, in_force
+from softneuro.ops.field_types import conforms, field_types
 from softneuro.plan.graph_codec import decode_graph, encode_graph
 from softneuro.plan.plan import Choice, Measured, Plan, Provenance
 from softneuro.routines.routine import Signature
-from softneuro.types import Array, DType, Shape
+from softneuro.types import Array, DType, Shape, TensorType
 
 __all__ = ["FORMAT_VERSION", "load_plan", "release", "save_plan"]
 
@@ -26,7 +30,6 @@ MAGIC = b"softneuro plan\r\n"
 FORMAT_VERSION = 1
 _PREFIX = struct.Struct("<16sIIQ32s")  # magic, format version, reserved, header bytes, SHA-256 of all that follows
 _ALIGNMENT = 64
-_MOST_HEADER_BYTES = 1 << 28
 _CHUNK = 1 << 24
 
 
@@ -106,54 +109,75 @@ def save_plan(plan: Plan, path: str | Path) -> None:
 def _read(path: Path) -> memoryview:
     """The file's bytes, mapped. Raises PlanError when it is no whole plan file of this version."""
     try:
+        if stat.S_ISFIFO(os.stat(path).st_mode):  # it would keep us waiting
+            raise PlanError(f"plan {str(path)!r}: cannot be read: no regular file, needed a softneuro plan file")
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < _PREFIX.size:
                 raise PlanError(f"plan {str(path)!r}: found {size} bytes, needed a softneuro plan file")
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except OSError as error:
-        raise PlanError(f"plan {str(path)!r}: cannot be read: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise PlanError(f"plan {str(path)!r}: cannot be read: {reason}") from error
     magic, version, _, header_bytes, digest = _PREFIX.unpack_from(data)
     if magic != MAGIC:
-        raise PlanError(f"plan {str(path)!r}: is not a softneuro plan file")
+        raise PlanError(f"plan {str(path)!r}: is not a softneuro plan file, needed one: softneuro tune makes it of a model")
     if version != FORMAT_VERSION:
         raise PlanError(f"plan {str(path)!r}: found format version {version}, needed {FORMAT_VERSION}: tune the model again")
-    if header_bytes > min(_MOST_HEADER_BYTES, size - _PREFIX.size):
-        raise PlanError(f"plan {str(path)!r}: is truncated: found {size} bytes")
+    in_force().check("header_bytes", header_bytes, f"plan {str(path)!r}: its header has")
+    if header_bytes > size - _PREFIX.size:
+        raise PlanError(f"plan {str(path)!r}: is truncated: found {size} bytes, needed {_PREFIX.size + header_bytes} or more: "
+                        "copy it again")
     found = hashlib.sha256()
     for start in range(_PREFIX.size, size, _CHUNK):
         piece = data[start : start + _CHUNK]
         found.update(piece)
         release(np.frombuffer(piece, np.uint8))
     if found.digest() != digest:
-        raise PlanError(f"plan {str(path)!r}: is damaged: its contents do not match its digest")
+        raise PlanError(f"plan {str(path)!r}: is damaged: its contents do not match its digest: copy it again")
     return data
 
 
 def _fetch(entries: list[Any], blobs: memoryview, index: Any) -> Array:
     """Array ``index`` of the blob section, without a copy."""
+    if not _is_natural(index) or index >= len(entries):
+        raise PlanError(f"found constant {index!r}, needed a number below {len(entries)}")
     entry = entries[index]
-    shape = tuple(int(size) for size in entry["shape"])
-    if any(size < 0 for size in shape):
-        raise PlanError(f"plan's constant {index} has shape {shape}")
+    shape = tuple(entry["shape"])
+    if not all(map(_is_natural, shape)):
+        raise PlanError(f"constant {index} has shape {shape}, needed sizes of 0 or more")
     if "strings" in entry:
-        return np.array(entry["strings"], dtype=object).reshape(shape)
-    dtype = DType(entry["dtype"])
-    count = 1
-    for size in shape:
-        count *= size
-    start, nbytes = int(entry["offset"]), count * dtype.itemsize
-    if start < 0 or start + nbytes > len(blobs):
-        raise PlanError(f"plan's constant {index} lies outside the file")
-    return np.frombuffer(blobs, dtype.numpy, count, start).reshape(shape)
+        texts = entry["strings"]
+        if len(texts) != math.prod(shape) or not all(isinstance(text, str) for text in texts):
+            raise PlanError(f"constant {index} has {len(texts)} texts, needed {math.prod(shape)} for shape {shape}")
+        return np.array(texts, dtype=object).reshape(shape)
+    type_ = TensorType(DType(entry["dtype"]), shape)
+    if type_.dtype in (DType.STR, DType.OTHER):
+        raise PlanError(f"constant {index} has data type {type_.dtype}, needed numbers")
+    in_force().check_tensor(type_)
+    start = entry["offset"]
+    if not _is_natural(start) or start % _ALIGNMENT or start + type_.nbytes > len(blobs):
+        raise PlanError(f"constant {index} of {type_.nbytes} bytes at {start!r} lies outside of the file's {len(blobs)} bytes "
+                        f"of constants, needed it inside at a multiple of {_ALIGNMENT}")
+    return np.frombuffer(blobs, type_.dtype.numpy, type_.size, start).reshape(shape)
 
 
-def load_plan(path: str | Path) -> Plan:
+def _is_natural(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def load_plan(path: str | Path, limits: ResourceLimits | None = None) -> Plan:
     """Read a plan file. Constants stay in the file, which is mapped.
 
-    Raises PlanError, in one sentence, for a file that is truncated, damaged, foreign or of another version.
+    Raises PlanError, in one sentence, for a file that is truncated, damaged, foreign or of another version, and
+    ResourceLimitError for one that asks for more than the limits (without any: those in force) allow.
     """
-    data = _read(Path(path))
+    with enforced(limits):
+        return _decoded(Path(path))
+
+
+def _decoded(path: Path) -> Plan:
+    data = _read(path)
     header_bytes = _PREFIX.unpack_from(data)[3]
     try:
         header = json.loads(bytes(data[_PREFIX.size : _PREFIX.size + header_bytes]))
@@ -167,10 +191,11 @@ def load_plan(path: str | Path) -> Plan:
 
         graph = decode_graph(header["graph"], fetch)
         return Plan(graph, _decode_choices(header["choices"]), _decode_provenance(header["provenance"]))
-    except PlanError as error:
-        raise PlanError(f"plan {str(path)!r}: {error}") from error
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise PlanError(f"plan {str(path)!r}: is damaged: {type(error).__name__}: {error}") from error
+    except (PlanError, ResourceLimitError) as error:
+        raise type(error)(f"plan {str(path)!r}: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        text = " ".join(str(error).split())
+        raise PlanError(f"plan {str(path)!r}: is damaged: its header is not as needed ({text}): tune the model again") from error
 
 
 def release(array: Array) -> None:
@@ -192,20 +217,43 @@ def release(array: Array) -> None:
 
 
 def _decode_choices(data: Mapping[str, Any]) -> dict[str, Choice]:
-    return {
-        str(name): Choice(str(routine), Signature.parse(signature), {str(k): int(v) for k, v in schedule.items()})
-        for name, (routine, signature, schedule) in data.items()
-    }
+    return {name: Choice(_is(str, routine), Signature.parse(_is(str, signature)), _decode_schedule(schedule))
+            for name, (routine, signature, schedule) in data.items()}  # fmt: skip
+
+
+def _decode_schedule(data: Mapping[str, Any]) -> dict[str, int]:
+    return {name: _is(int, number) for name, number in data.items()}
 
 
 def _decode_provenance(data: Mapping[str, Any]) -> Provenance:
-    known = {field.name for field in dataclasses.fields(Provenance)}
+    known = field_types(Provenance)
     values = {key: value for key, value in data.items() if key in known}
     values["shapes"] = _decode_shapes(values.get("shapes", {}))
     values["further_shapes"] = tuple(map(_decode_shapes, values.get("further_shapes", ())))
-    values["measured"] = {str(key): tuple(Measured(*item) for item in items) for key, items in values.get("measured", {}).items()}
+    values["ranges"] = tuple({str(n): str(text) for n, text in asked.items()} for asked in values.get("ranges", ()))
+    values["measured"] = {key: tuple(map(_decode_measured, items)) for key, items in values.get("measured", {}).items()}
+    values["layer_ns"] = {key: _is(float, value) for key, value in values.get("layer_ns", {}).items()}
+    values["packages"] = {key: _is(str, value) for key, value in values.get("packages", {}).items()}
+    for key, value in values.items():
+        if not isinstance(value, (dict, tuple)):
+            _is(known[key], value)
+    if values.get("threads", 1) < 1:
+        raise PlanError(f"found {values['threads']} threads, needed 1 or more")
     return Provenance(**values)
 
 
+def _decode_measured(data: Sequence[Any]) -> Measured:
+    routine, formats, schedule, ns, spread, note = data
+    return Measured(_is(str, routine), _is(str, formats), _decode_schedule(schedule), _is(float | None, ns), _is(float, spread),
+                    _is(str, note))  # fmt: skip
+
+
 def _decode_shapes(data: Mapping[str, Any]) -> dict[str, Shape]:
-    return {str(name): tuple(map(int, shape)) for name, shape in data.items()}
+    return {name: _is(tuple[int, ...], tuple(shape)) for name, shape in data.items()}
+
+
+def _is(wanted: Any, value: Any) -> Any:
+    """The value. Raises PlanError when it is of another type."""
+    if not conforms(value, wanted):
+        raise PlanError(f"found {value!r:.80}, needed {getattr(wanted, '__name__', wanted)}")
+    return value

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
 from softneuro.codegen.target import Target
+from softneuro.errors import InputError
 from softneuro.graph import Graph, Layer
 from softneuro.memory import aligned
 from softneuro.ops.adapt import Adapt
 from softneuro.plan.defaults import default_choice
 from softneuro.plan.plan import Choice, adapt_name
-from softneuro.plan.program import Buffer, BufferKind, HostStep, NativeStep, Placed, Program, Stored, Word
+from softneuro.plan.program import Buffer, BufferKind, HostStep, NativeStep, Packing, Placed, Program, Stored, Word
 from softneuro.problem import Problem
 from softneuro.routines.candidates import candidates, refusal, routine_named
 from softneuro.routines.routine import Address, Area, Built, Routine, Schedule, Signature
-from softneuro.types import Array, DType, Format, TensorType, to_layout
+from softneuro.types import Array, DType, Format, Layout, TensorType
 
-__all__ = ["Pack", "fitted", "lower", "lower_candidate", "packed_constants", "problem_of"]
+__all__ = ["Weights", "fitted", "lower", "lower_candidate", "problem_of"]
 
 _SMALL_NUMBER = 64
 
-Pack = Callable[[str, Problem, Routine, Schedule, Sequence[Array | None]], tuple[Array, ...]]
-"""Gives the packed weights of a layer by name; sessions keep them for all shapes."""
+
+class Weights(Protocol):
+    """Gives programs their constants; sessions keep them for all shapes."""
+
+    def packed(self, packings: Sequence[Packing]) -> Sequence[tuple[Array, ...]]:
+        """What `Routine.pack` makes of each layer's constants, on cache lines."""
+
+    def laid_out(self, array: Array, layout: Layout) -> Array:
+        """A constant in memory order, on a cache line."""
 
 
 def problem_of(layer: Layer, graph: Graph, threads: int) -> Problem | None:
@@ -38,7 +47,7 @@ def problem_of(layer: Layer, graph: Graph, threads: int) -> Problem | None:
     return Problem(layer.op, inputs, tuple(t for t in outputs if t is not None), constant, threads)
 
 
-def packed_constants(routine: Routine, inputs: Sequence[str], graph: Graph) -> list[Array | None]:
+def _packed_constants(routine: Routine, inputs: Sequence[str], graph: Graph) -> list[Array | None]:
     """What `Routine.pack` gets: the values of the inputs that it consumes, None in the other places."""
     return [graph.constants.get(name) if i in routine.packs else None for i, name in enumerate(inputs)]
 
@@ -54,7 +63,7 @@ def _is_sound(schedule: Schedule, offered: Sequence[Schedule]) -> bool:
     """
     if schedule.keys() != offered[0].keys():
         return False
-    return all(0 <= n <= _SMALL_NUMBER or any(o[key] == n for o in offered) for key, n in schedule.items())
+    return all(1 <= n <= _SMALL_NUMBER or any(o[key] == n for o in offered) for key, n in schedule.items())
 
 
 def fitted(choice: Choice, problem: Problem, target: Target) -> Choice | None:
@@ -71,13 +80,15 @@ def fitted(choice: Choice, problem: Problem, target: Target) -> Choice | None:
 class _Lowering:
     """The program under construction."""
 
-    def __init__(self, graph: Graph, choices: Mapping[str, Choice], target: Target, threads: int, pack: Pack | None) -> None:
-        self.graph, self.choices, self.target, self.threads, self.pack = graph, choices, target, threads, pack
+    def __init__(self, graph: Graph, choices: Mapping[str, Choice], target: Target, threads: int,
+                 weights: Weights | None) -> None:
+        self.graph, self.choices, self.target, self.threads, self.weights = graph, choices, target, threads, weights
         self.steps: list[NativeStep | HostStep] = []
         self.buffers: list[Buffer] = []
         self.stored: dict[str, dict[Format, Stored]] = {}
         self.host_constants: dict[str, Array] = {}
         self.placed: list[Placed] = []
+        self.packings: list[Packing] = []
         self._built: dict[tuple[str, Problem, str, str], Built] = {}
         self._tables: dict[int, int] = {}
 
@@ -85,12 +96,9 @@ class _Lowering:
         self.buffers.append(Buffer(kind, nbytes, name, array))
         return len(self.buffers) - 1
 
-    def constant_buffer(self, array: Array) -> int:
-        return self.new_buffer(BufferKind.CONSTANT, array.nbytes, array=aligned(array))
-
     def table_buffer(self, array: Array) -> int:
         if id(array) not in self._tables:
-            self._tables[id(array)] = self.constant_buffer(array)
+            self._tables[id(array)] = self.new_buffer(BufferKind.CONSTANT, array.nbytes, array=aligned(array))
         return self._tables[id(array)]
 
     def formats(self, name: str) -> Sequence[Format]:
@@ -104,8 +112,8 @@ class _Lowering:
             return versions[wanted]
         type_ = self.graph.types[name]
         if name in self.graph.constants:
-            array = to_layout(np.asarray(self.graph.constants[name]), wanted.layout)
-            versions[wanted] = Stored(self.constant_buffer(array), type_, wanted)
+            array = self.weights.laid_out(np.asarray(self.graph.constants[name]), wanted.layout) if self.weights else None
+            versions[wanted] = Stored(self.new_buffer(BufferKind.CONSTANT, type_.nbytes, array=array), type_, wanted)
             return versions[wanted]
         present = next(iter(versions))
         problem = Problem(Adapt(), (type_,), (type_,), (False,), self.threads)
@@ -147,7 +155,6 @@ class _Lowering:
     def _place(self, label: str, problem: Problem, choice: Choice, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
         routine = routine_named(choice.routine, type(problem.op))
         assert routine is not None
-        constants = packed_constants(routine, inputs, self.graph)
         key = (routine.name, problem, str(choice.signature), repr(sorted(choice.schedule.items())))
         built = self._built.get(key)
         if built is None:
@@ -166,19 +173,25 @@ class _Lowering:
                 Stored(self.new_buffer(BufferKind.ARENA, type_.nbytes), type_, format_)
                 for type_, format_ in zip(problem.outputs, choice.signature.outputs, strict=True)
             ]
-            arrays = self.pack(label, problem, routine, choice.schedule, constants) if self.pack else ()
-            packed = [self.constant_buffer(a) for a in arrays]
             areas = {
                 Area.INPUT: [s.buffer if s else -1 for s in sources],
                 Area.OUTPUT: [s.buffer for s in results],
-                Area.PACKED: packed,
+                Area.PACKED: self._packed_buffers(built),
                 Area.TABLE: [self.table_buffer(t) for t in built.tables],
                 Area.SCRATCH: [self.new_buffer(BufferKind.ARENA, built.scratch)] if built.scratch else [],
             }
+            if areas[Area.PACKED]:
+                constants = _packed_constants(routine, inputs, self.graph)
+                self.packings.append(Packing(label, problem, routine, choice.schedule, constants, areas[Area.PACKED]))
             self._launch(label, built, areas)
             for name, result in zip(outputs, results, strict=True):
                 self._store(name, result)
         self.placed.append(Placed(label, problem, choice, range(first, len(self.steps))))
+
+    def _packed_buffers(self, built: Built) -> list[int]:
+        """A buffer for each packed array that the launches read; `program` puts the arrays there."""
+        read = [w.index for launch in built.launches for w in launch.words if isinstance(w, Address) and w.area is Area.PACKED]
+        return [self.new_buffer(BufferKind.CONSTANT, 0) for _ in range(max(read, default=-1) + 1)]
 
     def _store(self, name: str, stored: Stored) -> None:
         self.stored.setdefault(name, {})[stored.format] = stored
@@ -187,8 +200,8 @@ class _Lowering:
         begin = len(self.steps)
         for launch in built.launches:
             words: tuple[Word, ...] = ()
-            if self.pack is not None:
-                words = tuple((areas[w.area][w.index], w.offset) if isinstance(w, Address) else w for w in launch.words)
+            if self.weights is not None:
+                words = tuple((_located(label, areas, w), w.offset) if isinstance(w, Address) else w for w in launch.words)
             self.steps.append(NativeStep(label, launch.kernel, words))
         for buffers in areas.values():
             for buffer in buffers:
@@ -234,7 +247,16 @@ class _Lowering:
         for item in outputs.values():
             if isinstance(item, Stored):
                 self.buffers[item.buffer].use(end)
-        return Program(tuple(self.steps), tuple(self.buffers), inputs, outputs, self.host_constants, tuple(self.placed))
+        return self.program(inputs, outputs)
+
+    def program(self, inputs: Mapping[str, Stored | str], outputs: Mapping[str, Stored | str]) -> Program:
+        """What was made so far, its weights in place unless it is an outline."""
+        if self.weights is not None:
+            for packing, arrays in zip(self.packings, self.weights.packed(self.packings), strict=True):
+                for index, array in zip(packing.buffers, arrays, strict=False):
+                    self.buffers[index].array, self.buffers[index].nbytes = array, array.nbytes
+        return Program(tuple(self.steps), tuple(self.buffers), inputs, outputs, self.host_constants, tuple(self.placed),
+                       tuple(self.packings))
 
     def _output(self, name: str) -> Stored | str:
         if name not in self.stored and name not in self.graph.constants:
@@ -249,8 +271,17 @@ class _Lowering:
         return stored
 
 
+def _located(label: str, areas: Mapping[Area, Sequence[int]], address: Address) -> int:
+    """The buffer of an address. Raises InputError when the layer of a plan lacks that input or output."""
+    buffers = areas[address.area]
+    if address.index >= len(buffers) or buffers[address.index] < 0:
+        raise InputError(f"layer {label!r}: found no {address.area.name.lower()} number {address.index}, "
+                         "needed one: tune the model again")
+    return buffers[address.index]
+
+
 def lower_candidate(problem: Problem, choice: Choice, constants: Mapping[int, Array], target: Target, copies: int,
-                    pack: Pack) -> Program:
+                    weights: Weights) -> Program:
     """A program that computes one problem ``copies`` times with one choice, to be measured.
 
     Inputs lie in their signature's formats under the names ``x0``, ``x1``...; constants by position. The copies
@@ -261,7 +292,7 @@ def lower_candidate(problem: Problem, choice: Choice, constants: Mapping[int, Ar
     types = {name: t for name, t in zip(names, problem.inputs, strict=True) if t is not None}
     values = {f"x{i}": array for i, array in constants.items()}
     graph = Graph({}, (), (), values, types)
-    lowering = _Lowering(graph, {}, target, problem.threads, pack)
+    lowering = _Lowering(graph, {}, target, problem.threads, weights)
     inputs: dict[str, Stored | str] = {}
     for name, type_, format_ in zip(names, problem.inputs, choice.signature.inputs, strict=False):
         if type_ is not None and format_ is not None and name not in values:
@@ -272,17 +303,18 @@ def lower_candidate(problem: Problem, choice: Choice, constants: Mapping[int, Ar
         outputs = tuple(f"y{copy}.{i}" for i in range(len(problem.outputs)))
         lowering._place(f"copy{copy}", problem, choice, names, outputs)
     results = {f"y0.{i}": next(iter(lowering.stored[f"y0.{i}"].values())) for i in range(len(problem.outputs))}
-    return Program(tuple(lowering.steps), tuple(lowering.buffers), inputs, results, {}, tuple(lowering.placed))
+    return lowering.program(inputs, results)
 
 
-def lower(graph: Graph, choices: Mapping[str, Choice], target: Target, threads: int, pack: Pack | None) -> Program:
+def lower(graph: Graph, choices: Mapping[str, Choice], target: Target, threads: int,
+          weights: Weights | None) -> Program:
     """The program of a specialised graph.
 
     Layers whose choice is missing or does not fit get their default; conversions between formats are inserted
-    once for each tensor and format. Without ``pack`` the program is an outline: what would run, without weights
+    once for each tensor and format. Without ``weights`` the program is an outline: what would run, without weights
     and arguments.
     """
-    lowering = _Lowering(graph, choices, target, threads, pack)
+    lowering = _Lowering(graph, choices, target, threads, weights)
     for name in graph.inputs:
         type_ = graph.types[name]
         if _in_memory(type_):

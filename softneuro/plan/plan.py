@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from softneuro.graph import Graph
+from softneuro.limits import ResourceLimits
 from softneuro.routines.routine import Schedule, Signature
 from softneuro.types import Shape
 
@@ -50,7 +51,8 @@ class Provenance:
     the least sum of measured times; lower_bound_ns is the proved bound; predicted_ns the sum for the kept selection; none of
     them is known when there was no time to measure all candidates.
     model: the name of the model's file, without its folder. shapes: the input sizes that were tuned for, the first set
-    where there were several, the others in further_shapes (times are then means over all sets). packages: versions of
+    where there were several, the others in further_shapes (times are then means over all sets). ranges: where ranges of
+    sizes were asked for, what was asked (``1x3x224..640x224..640`` by input); the sets stand for them. packages: versions of
     Python and of what the plan was made with. command: the command line, where there was one. measured: all candidates
     of every problem, by the problem's text.
     """
@@ -73,6 +75,7 @@ class Provenance:
     packages: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     measured: Mapping[str, Sequence[Measured]] = field(default_factory=dict)
+    ranges: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,11 +98,12 @@ class Plan:
         save_plan(self, path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Plan:
-        """Read a plan file. Raises PlanError, in one sentence, for anything that is not a whole plan file."""
+    def load(cls, path: str | Path, *, limits: ResourceLimits | None = None) -> Plan:
+        """Read a plan file. Raises PlanError, in one sentence, for anything that is not a whole plan file, and
+        ResourceLimitError for one that asks for more than the limits allow."""
         from softneuro.plan.file import load_plan
 
-        return load_plan(path)
+        return load_plan(path, limits)
 
 
 def adapt_name(tensor: str, wanted: object) -> str:

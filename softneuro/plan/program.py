@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from softneuro.codegen.spec import KernelSpec
 from softneuro.graph import Layer
 from softneuro.plan.plan import Choice
 from softneuro.problem import Problem
+from softneuro.routines.routine import Routine, Schedule
 from softneuro.types import Array, Format, TensorType
 
-__all__ = ["Buffer", "BufferKind", "HostStep", "NativeStep", "Placed", "Program", "Stored", "Word"]
+__all__ = ["Buffer", "BufferKind", "HostStep", "NativeStep", "Packing", "Placed", "Program", "Stored", "Word"]
 
 
 class BufferKind(enum.Enum):
@@ -87,12 +88,25 @@ class Placed:
 
 
 @dataclass(frozen=True)
+class Packing:
+    """A layer's weights and what they are packed with; buffers: where the arrays that `Routine.pack` gives belong."""
+
+    name: str
+    problem: Problem
+    routine: Routine
+    schedule: Schedule
+    constants: Sequence[Array | None]
+    buffers: Sequence[int]
+
+
+@dataclass(frozen=True)
 class Program:
     """Steps over buffers.
 
     inputs and outputs map graph names to where they lie, or to their own name when they are dynamic: tensors
     without a type known before the run, strings and the like, which the host keeps by name. host_constants are
-    the constants that host steps read by name. placed tells what runs for each layer and adapt, in order.
+    the constants that host steps read by name. placed tells what runs for each layer and adapt, in order; packings
+    which weights the steps read.
     """
 
     steps: tuple[NativeStep | HostStep, ...]
@@ -101,3 +115,4 @@ class Program:
     outputs: Mapping[str, Stored | str]
     host_constants: Mapping[str, Array]
     placed: tuple[Placed, ...]
+    packings: tuple[Packing, ...] = ()

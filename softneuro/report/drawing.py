@@ -11,6 +11,7 @@ from softneuro.plan.plan import adapt_name
 from softneuro.plan.program import Placed, Program
 from softneuro.runtime.session import Session
 from softneuro.specialise import specialise
+from softneuro.stages import staged
 from softneuro.types import Format, Shape
 
 __all__ = ["Edge", "Node", "Picture", "picture_of"]
@@ -44,7 +45,7 @@ class Picture:
 
 def picture_of(session: Session, shapes: Mapping[str, Shape]) -> Picture:
     """What runs for the input shapes."""
-    return _Drafting(specialise(session.plan.graph, shapes)).draw(session.linked(shapes).program)
+    return _Drafting(staged(specialise(session.plan.graph, shapes))).draw(session.linked(shapes).program)
 
 
 class _Drafting:

@@ -112,5 +112,5 @@ def _reason(routine: Routine, problem: Problem, target: Target) -> str | None:
 
 def routine_named(name: str, op: type[Op]) -> Routine | None:
     """The routine of an op by name (those that every op has included), or None."""
-    known = (*ROUTINES.get(op, ()), empty_routine(op), reference_routine(op))
-    return next((routine for routine in known if routine.name == name), None)
+    listed = next((routine for routine in ROUTINES.get(op, ()) if routine.name == name), None)
+    return listed or next((routine for routine in (empty_routine(op), reference_routine(op)) if routine.name == name), None)

@@ -81,23 +81,27 @@ def offset_table(shape: Shape, kernel: Shape, output: Shape, op: Conv, mr: int) 
 
     shape: (c, *spatial) of the input; output: spatial output sizes. Rows past the last pixel repeat it.
     """
-    channels, spatial = shape[0], shape[1:]
-    axes = len(spatial)
-    offsets = np.zeros((1, 1), np.int64)
-    inside = np.ones((1, 1), np.bool_)
-    for axis in range(axes):
-        position = (np.arange(output[axis])[:, None] * op.strides[axis] - op.pads[axis]
-                    + np.arange(kernel[axis])[None, :] * op.dilations[axis])
-        valid = (position >= 0) & (position < spatial[axis])
-        rows, columns = offsets.shape
-        offsets = (offsets[:, None, :, None] * spatial[axis] + position[None, :, None, :]).reshape(
-            rows * output[axis], columns * kernel[axis])
-        inside = (inside[:, None, :, None] & valid[None, :, None, :]).reshape(offsets.shape)
-    bytes_ = np.where(inside, offsets * channels * 4, -1).astype(np.int32)
-    pixels = bytes_.shape[0]
+    offsets = np.zeros((1, 1), np.int32)  # taps, pixels
+    inside: Array | None = None
+    row_bytes = 4 * math.prod(shape)
+    for axis, size in enumerate(shape[1:]):
+        row_bytes //= max(1, size)
+        position = (np.arange(kernel[axis])[:, None] * op.dilations[axis] - op.pads[axis]
+                    + np.arange(output[axis])[None, :] * op.strides[axis])
+        valid = (position >= 0) & (position < size)
+        step = np.where(valid, position * row_bytes, 0).astype(np.int32)
+        joined = (offsets.shape[0] * kernel[axis], offsets.shape[1] * output[axis])
+        if inside is not None or not valid.all():
+            before = np.ones(offsets.shape, np.bool_) if inside is None else inside
+            inside = (before[:, None, :, None] & valid[None, :, None, :]).reshape(joined)
+        offsets = (offsets[:, None, :, None] + step[None, :, None, :]).reshape(joined)
+    if inside is not None:
+        offsets = np.where(inside, offsets, np.int32(-1))
+    taps, pixels = offsets.shape
     tiles = math.ceil(pixels / mr)
-    padded = np.concatenate([bytes_, np.repeat(bytes_[-1:], tiles * mr - pixels, axis=0)])
-    return np.ascontiguousarray(padded.reshape(tiles, mr, -1).transpose(0, 2, 1))
+    if tiles * mr > pixels:
+        offsets = np.concatenate([offsets, np.repeat(offsets[:, -1:], tiles * mr - pixels, axis=1)], axis=1)
+    return np.ascontiguousarray(offsets.reshape(taps, tiles, mr).transpose(1, 0, 2))
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:

@@ -42,7 +42,7 @@ def _signatures(problem: Problem) -> tuple[Signature, ...]:
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
     op = cast(LayerNorm, problem.op)
     length = math.prod(_lines(problem))
-    words = (source(0), target_of(0), source(1), source(2) if op.bias else 0, problem.input(0).size // length, length)
+    words = (source(0), target_of(0), source(1), source(2) if op.bias else 0, problem.input(0).size // length, length, 0)
     kernel = KernelSpec.of("layer_norm", epsilon=float(op.epsilon), bias=op.bias)
     return Built(launches=(Launch(kernel, words),))
 

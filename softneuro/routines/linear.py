@@ -34,7 +34,10 @@ def _op(problem: Problem) -> Conv | ConvTranspose | MatMul:
 
 def reject_operands(problem: Problem) -> str | None:
     """Why no routine multiplies the operands: the kernels are for float32 and sum at least one product."""
-    a, b = problem.input(0), problem.input(1)
+    a, b, op = problem.input(0), problem.input(1), _op(problem)
+    needed = 2 + op.bias + bool(op.epilogue.residual)
+    if len(problem.inputs) != needed:
+        return f"found {len(problem.inputs)} inputs, needed {needed}"
     if 0 in (a.size, b.size):
         return f"found operands of shapes {a.shape} and {b.shape}, needed at least one element"
     return reject_unless_f32(problem)

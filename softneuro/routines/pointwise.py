@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from softneuro.codegen.spec import KernelSpec
@@ -18,14 +19,28 @@ __all__ = ["POINTWISE_FUSED_F32_CHF", "POINTWISE_FUSED_F32_CHL"]
 _MOST_INPUTS = 8
 _WALK_AXES = 4
 _INTEGERS = (DType.I8, DType.U8, DType.I16, DType.U16, DType.I32, DType.U32, DType.I64, DType.U64)
-_DTYPES = (DType.F32, DType.BOOL, *_INTEGERS)
+_DTYPES = (DType.F32, DType.F64, DType.BOOL, *_INTEGERS)
 _CASTS = frozenset(CAST_PREFIX + dtype for dtype in _DTYPES) | {"where"}
-_F32_OPCODES = _CASTS | {name for name in OPCODES if not name.startswith(CAST_PREFIX)} - {
-    "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "mod", "fmod",
+_COMPARISONS = {"equal", "less", "less_equal", "greater", "greater_equal"}
+_BITWISE = {name for name, opcode in OPCODES.items() if opcode.takes == "integer"}
+_F32_OPCODES = _CASTS | {name for name in OPCODES if not name.startswith(CAST_PREFIX)} - _BITWISE
+_F64_OPCODES = _CASTS | _COMPARISONS | {
+    "add", "sub", "mul", "div", "pow", "neg", "abs", "sign", "max", "min", "reciprocal", "sqrt", "floor", "ceil", "round",
+    "isnan", "isinf", "exp", "log", "sigmoid", "relu", "prelu", "clip", "leaky_relu", "hard_sigmoid", "hard_swish",
+    "thresholded_relu", "softsign",
 }  # fmt: skip
-_INTEGER_OPCODES = _CASTS | {"add", "sub", "mul", "neg", "abs", "relu", "clip", "max", "min", "equal", "less",
-                             "less_equal", "greater", "greater_equal"}
+_INTEGER_OPCODES = _CASTS | _COMPARISONS | _BITWISE | {
+    "add", "sub", "mul", "div", "pow", "mod", "fmod", "neg", "abs", "sign", "relu", "prelu", "clip", "max", "min",
+}  # fmt: skip
 _BOOL_OPCODES = _CASTS | {"not", "and", "or", "xor", "equal"}
+_KNOWN: Mapping[DType, frozenset[str]] = {
+    DType.F32: frozenset(_F32_OPCODES),
+    DType.F64: frozenset(_F64_OPCODES),
+    DType.BOOL: frozenset(_BOOL_OPCODES),
+    **dict.fromkeys(_INTEGERS, frozenset(_INTEGER_OPCODES)),
+}
+_WHOLE_POWERS = range(65)  # of integers: each is a chain of multiplications
+_WIDE_POWERS = (-4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0)  # of float64
 
 
 def _typed(problem: Problem) -> tuple[TypedInstruction, ...]:
@@ -35,11 +50,17 @@ def _typed(problem: Problem) -> tuple[TypedInstruction, ...]:
 
 def _refused_instruction(typed: TypedInstruction) -> str | None:
     opcode, working = typed.instruction.opcode, typed.working
-    known = _F32_OPCODES if working is DType.F32 else _BOOL_OPCODES if working is DType.BOOL else _INTEGER_OPCODES
-    if opcode not in known:
+    if opcode not in _KNOWN[working]:
         return f"found {typed.instruction} on {working}, needed an opcode with native code for that type"
-    if opcode == "pow" and isinstance(typed.instruction.values[1], Ref) and typed.values[1] is not DType.F32:
-        return f"found an exponent of {typed.values[1]}, needed f32"
+    return _refused_power(typed) if opcode == "pow" else None
+
+
+def _refused_power(typed: TypedInstruction) -> str | None:
+    exponent, working = typed.instruction.values[1], typed.working
+    if isinstance(exponent, Ref):
+        return None if working is DType.F32 else f"found a computed exponent of a base of {working}, needed a base of f32"
+    if working is not DType.F32 and exponent not in (_WIDE_POWERS if working is DType.F64 else _WHOLE_POWERS):
+        return f"found the exponent {exponent} for a base of {working}, needed a small whole number"
     return None
 
 
@@ -64,7 +85,7 @@ def _reject(problem: Problem, layout: Layout) -> str | None:
         return f"found {len(types)} inputs, needed at most {_MOST_INPUTS}"
     for type_ in (*types, *problem.outputs):
         if type_.dtype not in _DTYPES:
-            return f"found a tensor of {type_.dtype}, needed f32, bool or integers"
+            return f"found a tensor of {type_.dtype}, needed f32, f64, bool or integers"
     for typed in _typed(problem):
         reason = _refused_instruction(typed)
         if reason is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,11 +11,14 @@ import numpy as np
 from softneuro.codegen.jit import address
 from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
+from softneuro.errors import InputError
+from softneuro.graph import Layer
 from softneuro.memory import ALIGNMENT, aligned_bytes
+from softneuro.ops.base import Op, Values
 from softneuro.plan.program import BufferKind, HostStep, Stored
-from softneuro.reference import run_layer
+from softneuro.reference import computed, run_layer
 from softneuro.runtime.link import Linked, Words
-from softneuro.runtime.team import Team, yield_address
+from softneuro.runtime.team import Team, waiting_words
 from softneuro.types import Array, physical_shape, to_logical
 
 __all__ = ["Context", "Stamps"]
@@ -39,10 +42,16 @@ class Stamps:
 
 
 class Context:
-    """Memory for one run at a time of a linked program."""
+    """Memory for one run at a time of a linked program.
 
-    def __init__(self, linked: Linked, target: Target) -> None:
+    flush_denormals: native steps take denormal numbers for zeros. compute: gives what an op on the host makes of its
+    inputs, by default its reference.
+    """
+
+    def __init__(self, linked: Linked, target: Target, *, flush_denormals: bool = False,
+                 compute: Callable[[Op, Values], tuple[Array, ...]] = computed) -> None:
         self._linked = linked
+        self._compute = compute
         self._arena = aligned_bytes(linked.arena_bytes)
         self._words: Words = linked.words.copy()
         self._words[linked.arena_words] += self._arena.ctypes.data
@@ -50,11 +59,12 @@ class Context:
         self._steps: Words = np.empty((len(linked.step_functions), 2), np.int64)
         self._steps[:, 0] = linked.step_functions
         self._steps[:, 1] = self._words.ctypes.data + 8 * linked.step_words
-        self._target = target
-        self._runner = address(KernelSpec.of("runner", timed=False), target)
+        self._target, self._flush = target, flush_denormals
+        self._runner = address(KernelSpec.of("runner", timed=False, flush=flush_denormals), target)
         self._barrier = aligned_bytes(ALIGNMENT).view(np.int64)
+        self._barrier[...] = 0
         self._arguments: Words = np.zeros(6, np.int64)
-        self._arguments[2:4] = self._barrier.ctypes.data, yield_address()
+        self._arguments[2:4] = self._barrier.ctypes.data, waiting_words().ctypes.data
         self._argument_address = int(self._arguments.ctypes.data)
         self._step_address = int(self._steps.ctypes.data)
         self._views: dict[int, Array] = {}
@@ -98,7 +108,7 @@ class Context:
 
     def run_timed(self, team: Team, dynamic: Mapping[str, Array]) -> Stamps:
         """Run all steps as `run` does, every thread noting when it does what."""
-        runner = address(KernelSpec.of("runner", timed=True), self._target)
+        runner = address(KernelSpec.of("runner", timed=True, flush=self._flush), self._target)
         count = len(self._linked.step_functions)
         cycles = _cycles(team.size, count)
         stamps = Stamps(cycles[:, : _STAMPS_A_STEP * count].reshape(team.size, count, _STAMPS_A_STEP))
@@ -127,11 +137,26 @@ class Context:
         for name, item in zip(layer.inputs, step.inputs, strict=True):
             if item is not None:
                 feeds[name] = values[item] if isinstance(item, str) else self.view(item)
-        for result, item in zip(run_layer(layer, feeds), step.outputs, strict=False):
+        for result, item in zip(run_layer(layer, feeds, self._compute), step.outputs, strict=False):
             if isinstance(item, Stored):
-                self.view(item)[...] = result
+                _put(layer, self.view(item), result)
             elif item is not None:
-                values[item] = result
+                values[item] = self._own(result)
+
+    def _own(self, result: Array) -> Array:
+        """A result that is kept by name: a copy where it is a view of memory that later steps or runs write to."""
+        lent = (self._arena, *self._views.values())
+        if isinstance(result, np.ndarray) and any(np.may_share_memory(result, memory) for memory in lent):
+            return result.copy()
+        return result
+
+
+def _put(layer: Layer, place: Array, result: Array) -> None:
+    try:
+        place[...] = result
+    except (ValueError, TypeError) as error:
+        raise InputError(f"layer {layer.name!r} ({layer.op.name}): found a result of shape {np.shape(result)} on these inputs, "
+                         f"needed {place.shape} as its parameters say: the model is inconsistent") from error
 
 
 def _cycles(threads: int, steps: int) -> Words:

@@ -11,11 +11,13 @@ import numpy.typing as npt
 from softneuro.codegen.jit import address
 from softneuro.codegen.target import Target
 from softneuro.plan.arena import Interval, assign
-from softneuro.plan.program import BufferKind, HostStep, NativeStep, Program
+from softneuro.plan.program import BufferKind, HostStep, Program
 
 __all__ = ["Linked", "NativeSegment", "link"]
 
 Words = npt.NDArray[np.int64]
+_MOST_WORK = 4_000_000_000
+"""Multiply-accumulates of a segment: a tenth of a second of one core, beside which a segment's microseconds are nothing."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +48,33 @@ class Linked:
     arena_bytes: int
 
 
-def _segments(steps: Sequence[NativeStep | HostStep]) -> tuple[NativeSegment | HostStep, ...]:
-    """Native steps in runs, host steps between them."""
+def _amounts(program: Program) -> list[int]:
+    """About how much work every step is: multiply-accumulates, and five for each byte that must move."""
+    amounts = [0] * len(program.steps)
+    for placed in program.placed:
+        if placed.problem is not None:
+            work = placed.problem.macs() + 5 * placed.problem.nbytes()
+            for step in placed.steps:
+                amounts[step] = work // len(placed.steps)
+    return amounts
+
+
+def _segments(program: Program) -> tuple[NativeSegment | HostStep, ...]:
+    """Native steps in runs, host steps between them.
+
+    Python's handlers of signals run between segments, so long runs are divided.
+    """
     segments: list[NativeSegment | HostStep] = []
-    first, count = 0, 0
-    for step in steps:
+    first, count, work = 0, 0, 0
+    for step, amount in zip(program.steps, _amounts(program), strict=True):
+        host = isinstance(step, HostStep)
+        if count and (host or work + amount > _MOST_WORK):
+            segments.append(NativeSegment(first, count))
+            first, count, work = first + count, 0, 0
         if isinstance(step, HostStep):
-            if count:
-                segments.append(NativeSegment(first, count))
             segments.append(step)
-            first, count = first + count, 0
         else:
-            count += 1
+            count, work = count + 1, work + amount
     if count:
         segments.append(NativeSegment(first, count))
     return tuple(segments)
@@ -98,6 +115,6 @@ def link(program: Program, target: Target) -> Linked:
                 bound.setdefault(index, []).append(len(words))
                 words.append(offset)
     return Linked(
-        program, _segments(program.steps), _words(words), _words(functions), _words(starts), _words(arena_words),
+        program, _segments(program), _words(words), _words(functions), _words(starts), _words(arena_words),
         {index: _words(positions) for index, positions in bound.items()}, offsets, placement.size,
     )

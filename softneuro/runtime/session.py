@@ -6,7 +6,6 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -17,20 +16,19 @@ from softneuro import cpu
 from softneuro.codegen import target as targets
 from softneuro.codegen.target import Target
 from softneuro.errors import InputError
-from softneuro.graph import Graph, GraphInput
-from softneuro.memory import aligned
-from softneuro.plan.file import load_plan, release
-from softneuro.plan.lower import lower, packed_constants
+from softneuro.limits import ResourceLimits, enforced, in_force
+from softneuro.plan.file import load_plan
 from softneuro.plan.plan import Choice, Plan
-from softneuro.plan.program import BufferKind, Placed, Stored
-from softneuro.problem import Problem
-from softneuro.routines.candidates import routine_named
-from softneuro.routines.routine import Routine, Schedule
+from softneuro.plan.program import Stored
+from softneuro.runtime.bodies import Bodies
 from softneuro.runtime.context import Context
-from softneuro.runtime.link import Linked, link
+from softneuro.runtime.feed import checked, shape_of
+from softneuro.runtime.inference import attach, gather
+from softneuro.runtime.link import Linked
+from softneuro.runtime.programs import Programs
 from softneuro.runtime.team import Team
 from softneuro.specialise import specialise
-from softneuro.types import Array, DType, Shape
+from softneuro.types import Array, Shape
 
 if TYPE_CHECKING:
     from softneuro.runtime.timing import Timeline
@@ -45,7 +43,10 @@ _MOST_IDLE_CONTEXTS = 8
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A model's input or output: its name, data type (``f32``) and shape, with names or None for free dimensions."""
+    """A model's input or output: its name, data type (``f32``) and shape, with names or None for free dimensions.
+
+    An input that is no tensor, or whose elements no kernel knows, has its kind as data type: ``sequence(float32)``.
+    """
 
     name: str
     dtype: str
@@ -65,22 +66,28 @@ class Session:
 
     plan: a `Plan` or the path of a plan file. threads: how many threads share one inference; by default the
     number that the plan was tuned for, at most the CPUs this process may use. target: the instruction set to
-    use, by default the best of this machine.
+    use, by default the best of this machine. limits: what the plan may ask for, see `ResourceLimits`.
+    flush_denormals: kernels take float32 numbers below 1.2e-38 for zeros, which is much faster where a net makes many
+    of them; layers on the host do not, and the mode of the caller's threads stays as it was.
 
-    Raises PlanError for a file that is damaged or foreign.
+    Raises PlanError for a file that is damaged or foreign, ResourceLimitError for one that asks for too much; `run` and the
+    other methods raise it for input shapes at which it does.
     """
 
-    def __init__(self, plan: Plan | str | Path, threads: int | None = None, *, target: Target | None = None) -> None:
-        self.plan = plan if isinstance(plan, Plan) else load_plan(plan)
+    def __init__(self, plan: Plan | str | Path, threads: int | None = None, *, target: Target | None = None,
+                 limits: ResourceLimits | None = None, flush_denormals: bool = False) -> None:
+        self._limits = limits if limits is not None else in_force()
+        self.plan = plan if isinstance(plan, Plan) else load_plan(plan, self._limits)
         allowed = cpu.allowed_cpus()
         if threads is not None and threads < 1:
             raise InputError(f"threads: found {threads}, needed 1 or more")
         self.threads = threads if threads is not None else min(self.plan.provenance.threads, allowed)
         self.target = target if target is not None else targets.host()
-        self._choices = self._choices_here()
+        self._flush_denormals = flush_denormals
         self._team = Team(self.threads, self.target)
         self._specialisations: OrderedDict[tuple[Shape, ...], _Specialisation] = OrderedDict()
-        self._packed: dict[tuple[str, str, str], tuple[Array, ...]] = {}
+        self._programs = Programs(self.plan.graph, self._choices_here(), self.target, self.threads, self._limits)
+        self._bodies = Bodies(self._programs, self._team, self.target, flush_denormals=self._flush_denormals)
         self._lock = threading.Lock()
 
     def _choices_here(self) -> Mapping[str, Choice]:
@@ -95,7 +102,7 @@ class Session:
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
         """The model's inputs in order."""
-        return tuple(TensorInfo(n, str(i.dtype), i.shape) for n, i in self.plan.graph.inputs.items())
+        return tuple(TensorInfo(n, i.kind or str(i.dtype), i.shape) for n, i in self.plan.graph.inputs.items())
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
@@ -114,9 +121,10 @@ class Session:
         """Run one inference.
 
         ``run(feeds)`` returns a dict of all outputs by name; ``run(names, feeds)`` a list of the named ones (all
-        for None), as onnxruntime does. feeds: input name → array of the declared shape and data type.
+        for None), as onnxruntime does. feeds: input name → array of the declared shape and data type; for an input
+        that is no tensor a list (sequence), a dict (map) or None (optional that is absent).
 
-        Raises InputError when a name, shape or data type is not what the model needs.
+        Raises InputError when a name, shape, kind or data type is not what the model needs.
         """
         if feeds is None:
             return self._infer(names)
@@ -157,7 +165,7 @@ class Session:
         specialisation = self._specialisation(arrays)
         context = self._take(specialisation)
         try:
-            dynamic, _ = self._bind_run(context, specialisation.linked, arrays)
+            dynamic, _ = attach(context, specialisation.linked, arrays)
             return function(context, specialisation.linked, self._team, dynamic, runs)
         finally:
             self._give(specialisation, context)
@@ -171,15 +179,19 @@ class Session:
         specialisation = self._specialisation(arrays)
         context = self._take(specialisation)
         try:
-            dynamic, results = self._bind_run(context, specialisation.linked, arrays)
-            values = context.run(self._team, dynamic)
-            return self._collect(context, specialisation.linked, values, results)
+            dynamic, results = attach(context, specialisation.linked, arrays)
+            with enforced(self._limits):
+                values = context.run(self._team, dynamic)
+            return gather(context, specialisation.linked, values, results)
         finally:
             self._give(specialisation, context)
 
     def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
-        """The feeds as C-contiguous arrays, checked for names and data types."""
+        """The feeds as C-contiguous arrays (or lists, dicts and None), checked for names, kinds and data types."""
         declared = self.plan.graph.inputs
+        if not isinstance(feeds, Mapping):
+            raise InputError(f"feeds: found {type(feeds).__name__}, needed a mapping with an array for each of "
+                             f"{', '.join(map(repr, declared))}")
         for name in feeds:
             if name not in declared:
                 raise InputError(f"input {name!r} is not one of the model's: needed {', '.join(map(repr, declared))}")
@@ -187,95 +199,36 @@ class Session:
         for name, info in declared.items():
             if name not in feeds:
                 raise InputError(f"input {name!r} is missing: needed {', '.join(map(repr, declared))}")
-            arrays[name] = _checked(name, feeds[name], info)
+            arrays[name] = checked(name, feeds[name], info)
         return arrays
 
     def _specialisation(self, arrays: Mapping[str, Array]) -> _Specialisation:
-        return self._specialise(tuple(np.shape(arrays[name]) for name in self.plan.graph.inputs))
+        return self._specialise(tuple(shape_of(arrays[name]) for name in self.plan.graph.inputs))
 
     def _specialise(self, shapes: tuple[Shape, ...]) -> _Specialisation:
-        with self._lock:
+        with self._lock, enforced(self._limits):
             found = self._specialisations.get(shapes)
             if found is None:
                 graph = specialise(self.plan.graph, dict(zip(self.plan.graph.inputs, shapes, strict=True)))
-                if not self._packed:
-                    self._pack_together(graph)
-                program = lower(graph, self._choices, self.target, self.threads, self._pack)
-                found = self._specialisations[shapes] = _Specialisation(link(program, self.target))
+                found = self._specialisations[shapes] = _Specialisation(self._programs.linked(graph))
                 while len(self._specialisations) > _MOST_SPECIALISATIONS:
                     self._specialisations.popitem(last=False)
             self._specialisations.move_to_end(shapes)
             return found
 
-    def _pack_together(self, graph: Graph) -> None:
-        """Pack the weights of all layers, several at once: numpy copies without the interpreter lock."""
-        outline = lower(graph, self._choices, self.target, self.threads, None)
-        layers = {layer.name: layer for layer in graph.layers}
-
-        def pack(placed: Placed) -> None:
-            layer, problem = layers.get(placed.name), placed.problem
-            routine = routine_named(placed.choice.routine, type(problem.op)) if problem is not None else None
-            if layer is None or problem is None or routine is None or not routine.packs:
-                return
-            constants = packed_constants(routine, layer.inputs, graph)
-            self._pack(placed.name, problem, routine, placed.choice.schedule, constants)
-
-        with ThreadPoolExecutor(cpu.allowed_cpus()) as pool:
-            list(pool.map(pack, outline.placed))
-
-    def _pack(self, name: str, problem: Problem, routine: Routine, schedule: Schedule,
-              constants: Sequence[Array | None]) -> tuple[Array, ...]:
-        key = (name, routine.name, repr(sorted(schedule.items())))
-        if key not in self._packed:
-            self._packed[key] = tuple(map(aligned, routine.pack(problem, schedule, self.target, constants)))
-            for constant in constants:
-                if constant is not None:
-                    release(constant)
-        return self._packed[key]
-
     def _take(self, specialisation: _Specialisation) -> Context:
         with self._lock:
             if specialisation.idle:
                 return specialisation.idle.pop()
-        return Context(specialisation.linked, self.target)
+        return self._context(specialisation.linked)
+
+    def _context(self, linked: Linked) -> Context:
+        return Context(linked, self.target, flush_denormals=self._flush_denormals, compute=self._bodies.compute)
 
     def _give(self, specialisation: _Specialisation, context: Context) -> None:
         with self._lock:
             if len(specialisation.idle) < _MOST_IDLE_CONTEXTS:
                 specialisation.idle.append(context)
-
-    def _bind_run(self, context: Context, linked: Linked, arrays: Mapping[str, Array],
-                  given: Mapping[str, Array] | None = None) -> tuple[dict[str, Array], dict[int, Array]]:
-        """Bind inputs and fresh (or given) outputs; returns the inputs kept by name and the outputs by buffer."""
-        program = linked.program
-        dynamic: dict[str, Array] = {}
-        for name, place in program.inputs.items():
-            if isinstance(place, Stored):
-                context.bind(place.buffer, arrays[name])
-            else:
-                dynamic[name] = arrays[name]
-        results: dict[int, Array] = {}
-        for index, buffer in enumerate(program.buffers):
-            if buffer.kind is BufferKind.OUTPUT:
-                stored = program.outputs[buffer.name]
-                assert isinstance(stored, Stored)
-                array = given[buffer.name] if given and buffer.name in given else None
-                results[index] = np.empty(stored.type.shape, stored.type.dtype.numpy) if array is None else array
-                context.bind(index, results[index])
-        return dynamic, results
-
-    def _collect(self, context: Context, linked: Linked, values: Mapping[str, Array],
-                 results: Mapping[int, Array]) -> dict[str, Array]:
-        outputs: dict[str, Array] = {}
-        buffers = linked.program.buffers
-        for name, place in linked.program.outputs.items():
-            if isinstance(place, str):
-                outputs[name] = values[place]
-            elif place.buffer in results and buffers[place.buffer].name == name:
-                outputs[name] = results[place.buffer].reshape(place.type.shape)
-            else:
-                outputs[name] = context.view(place).copy()
-        return outputs
 
 
 class Binding:
@@ -288,18 +241,19 @@ class Binding:
         self._session = session
         arrays = session._arrays(feeds)
         self._specialisation = session._specialisation(arrays)
-        self._context = Context(self._specialisation.linked, session.target)
+        self._context = session._context(self._specialisation.linked)
         linked = self._specialisation.linked
         for name, array in outputs.items():
             _check_output(name, array, linked)
-        self._dynamic, self._results = session._bind_run(self._context, linked, arrays, outputs)
+        self._dynamic, self._results = attach(self._context, linked, arrays, outputs)
         self._given = dict(outputs)
         self.outputs: dict[str, Array] = {}
 
     def run(self) -> dict[str, Array]:
         """Run one inference; returns ``outputs``."""
-        values = self._context.run(self._session._team, self._dynamic)
-        self.outputs = self._session._collect(self._context, self._specialisation.linked, values, self._results)
+        with enforced(self._session._limits):
+            values = self._context.run(self._session._team, self._dynamic)
+        self.outputs = gather(self._context, self._specialisation.linked, values, self._results)
         for name, array in self._given.items():
             if not np.shares_memory(array, self.outputs[name]):
                 array[...] = self.outputs[name]
@@ -311,16 +265,6 @@ def _at_least_one(what: str, found: int) -> int:
     if found < 1:
         raise InputError(f"{what}: found {found}, needed 1 or more")
     return found
-
-
-def _checked(name: str, value: Any, declared: GraphInput) -> Array:
-    """A feed as a C-contiguous array. Raises InputError for another data type."""
-    array = np.asarray(value)
-    if declared.dtype not in (DType.STR, DType.OTHER) and DType.of(array.dtype) is not declared.dtype:
-        if isinstance(value, np.ndarray) or not np.can_cast(array.dtype, declared.dtype.numpy, "same_kind"):
-            raise InputError(f"input {name!r}: found data type {array.dtype}, needed {declared.dtype.numpy}")
-        array = array.astype(declared.dtype.numpy)
-    return np.ascontiguousarray(array).reshape(array.shape)
 
 
 def _check_output(name: str, array: Array, linked: Linked) -> None:

@@ -15,14 +15,13 @@ from softneuro.feeds import random_array
 from softneuro.memory import aligned, aligned_empty
 from softneuro.plan.lower import lower_candidate
 from softneuro.plan.plan import Choice
-from softneuro.plan.program import Program, Stored
+from softneuro.plan.program import Packing, Program, Stored
 from softneuro.problem import Problem
-from softneuro.routines.routine import Routine, Schedule
 from softneuro.runtime.context import Context
 from softneuro.runtime.link import link
 from softneuro.runtime.team import Team
 from softneuro.tuning.profile import Measurement
-from softneuro.types import Array, to_layout
+from softneuro.types import Array, Layout, to_layout
 
 __all__ = ["EFFORTS", "Effort", "WrongResult", "copies_of", "measure", "measure_host"]
 
@@ -102,19 +101,25 @@ def _tried(problem: Problem, most: int) -> tuple[list[Array | None], tuple[Array
         return values, problem.op.reference(values)
 
 
-class _CopyingPack:
+class _CopiedWeights:
     """Packs once and hands out copies, so that every copy of the layer finds its weights cold."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._first: tuple[Array, ...] | None = None
 
-    def __call__(self, name: str, problem: Problem, routine: Routine, schedule: Schedule,
-                 constants: Sequence[Array | None]) -> tuple[Array, ...]:
-        if self._first is None:
-            self._first = tuple(map(aligned, routine.pack(problem, schedule, self._target, constants)))
-            return self._first
-        return tuple(_copy(array) for array in self._first)
+    def packed(self, packings: Sequence[Packing]) -> Sequence[tuple[Array, ...]]:
+        first: tuple[Array, ...] | None = None
+        result = []
+        for each in packings:
+            if first is None:
+                first = tuple(map(aligned, each.routine.pack(each.problem, each.schedule, self._target, each.constants)))
+                result.append(first)
+            else:
+                result.append(tuple(_copy(array) for array in first))
+        return result
+
+    def laid_out(self, array: Array, layout: Layout) -> Array:
+        return aligned(to_layout(array, layout))
 
 
 def _copy(array: Array) -> Array:
@@ -136,7 +141,7 @@ def _prepare(problem: Problem, choice: Choice, target: Target, operands: Sequenc
              copies: int) -> tuple[Context, Program]:
     """A context that runs ``copies`` of the problem on the operands."""
     constants = {i: v for i, (v, c) in enumerate(zip(operands, problem.constant, strict=True)) if c and v is not None}
-    program = lower_candidate(problem, choice, constants, target, copies, _CopyingPack(target))
+    program = lower_candidate(problem, choice, constants, target, copies, _CopiedWeights(target))
     context = Context(link(program, target), target)
     for name, place in program.inputs.items():
         assert isinstance(place, Stored)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 from softneuro import cpu
 from softneuro.codegen import jit
 from softneuro.codegen.target import Target
 from softneuro.errors import ProfileError
+from softneuro.limits import in_force
 from softneuro.plan.plan import Choice
 from softneuro.problem import Problem
 from softneuro.routines.routine import Built, Routine
@@ -35,6 +38,27 @@ class Measurement:
 
     ns: float
     spread: float = 0.0
+
+
+def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    """The file's lines, never more than one in memory. Raises ResourceLimitError for one that is too long."""
+    most = in_force().line_bytes
+    while line := file.readline(most + 1):
+        in_force().check("line_bytes", len(line), f"profile {str(path)!r}: a line has at least")
+        yield line
+
+
+def _parsed(line: bytes) -> tuple[str, str, Measurement]:
+    """Key, machine and measurement of a line. Raises one of several errors for anything else."""
+    record = json.loads(line)
+    key, machine, ns, spread = (record[name] for name in ("key", "machine", "ns", "spread"))
+    if not (isinstance(key, str) and isinstance(machine, str) and _is_amount(ns) and _is_amount(spread)):
+        raise ValueError("found values of another kind, needed two texts and two finite numbers of 0 or more")
+    return key, machine, Measurement(float(ns), float(spread))
+
+
+def _is_amount(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and value >= 0  # type: ignore[arg-type,operator]
 
 
 @cache
@@ -79,23 +103,27 @@ class Profile:
 
     def _load(self, path: Path) -> None:
         try:
-            lines = path.read_text(encoding="utf-8").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ProfileError(f"profile {str(path)!r}: cannot be read: {error}") from error
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-                key, machine = record["key"], record["machine"]
-                measurement = Measurement(float(record["ns"]), float(record["spread"]))
-            except (ValueError, KeyError, TypeError) as error:
-                if number == len(lines):  # torn by an interruption
-                    self._torn = True
-                    continue
-                raise ProfileError(f"profile {str(path)!r}, line {number}: is not a measurement") from error
-            if machine == self._machine:
-                self._known[str(key)] = measurement
+            if not path.is_file():
+                raise ProfileError(f"profile {str(path)!r}: cannot be read: no regular file, needed another name")
+            with open(path, "rb") as file:
+                for number, line in enumerate(_lines(path, file), 1):
+                    self._take(f"profile {str(path)!r}, line {number}", line)
+        except OSError as error:
+            raise ProfileError(f"profile {str(path)!r}: cannot be read: {error.strerror}") from error
+
+    def _take(self, where: str, line: bytes) -> None:
+        """Keep what one line says, if it is of this machine; a last line that is no measurement was torn by an interruption."""
+        if not line.strip():
+            return
+        try:
+            key, machine, measurement = _parsed(line)
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+            if not line.endswith(b"\n"):
+                self._torn = True
+                return
+            raise ProfileError(f"{where}: is not a measurement, needed key, machine, ns and spread: remove the line") from error
+        if machine == self._machine:
+            self._known[key] = measurement
 
     @staticmethod
     def key(problem: Problem, choice: Choice, digest: str) -> str:

@@ -12,6 +12,7 @@ from softneuro.codegen import target as targets
 from softneuro.codegen.target import Target
 from softneuro.errors import InputError
 from softneuro.tuning.measure import EFFORTS
+from softneuro.tuning.ranges import RangedShapes, Size, has_ranges, representatives
 from softneuro.tuning.restrict import Rule, parse_rule
 
 if TYPE_CHECKING:
@@ -28,11 +29,13 @@ Shapes: TypeAlias = Mapping[str, Sequence[int]]
 class Request:
     """The arguments of `softneuro.tune`, which describes them, in the form that the parts of tuning read.
 
-    shapes: one mapping for each set, at least one.
+    shapes: one mapping for each set, at least one; ranges have become the sets that stand for them.
+    ranges: what was asked for with ranges in it.
     """
 
     model: Model
     shapes: tuple[Shapes, ...]
+    ranges: tuple[RangedShapes, ...]
     threads: int
     rules: tuple[Rule, ...]
     effort: int
@@ -42,7 +45,7 @@ class Request:
     target: Target
 
     @classmethod
-    def of(cls, model: Model, *, shapes: Shapes | Sequence[Shapes] | None = None, threads: int | None = None,
+    def of(cls, model: Model, *, shapes: RangedShapes | Sequence[RangedShapes] | None = None, threads: int | None = None,
            dtypes: Sequence[str] = ("f32",), routines: Iterable[str] = (), effort: int = DEFAULT_EFFORT,
            time_limit: float | None = None, profile: str | Path | None = None, error_on_miss: bool = False,
            target: Target | None = None) -> Request:
@@ -59,11 +62,12 @@ class Request:
             raise InputError("error_on_miss: found no profile, needed one that has all measurements")
         if isinstance(routines, str):
             raise InputError(f"routines: found the text {routines!r}, needed a list of texts")
-        sets = (shapes or {},) if shapes is None or isinstance(shapes, Mapping) else tuple(shapes)
+        sets = (shapes or {},) if shapes is None or isinstance(shapes, Mapping) else tuple(shapes) or ({},)
         return cls(
-            model, sets or ({},), threads or cpu.allowed_cpus(), tuple(map(parse_rule, routines)), effort, time_limit,
+            model, tuple(part for asked in sets for part in representatives(asked)), tuple(filter(has_ranges, sets)),
+            threads or cpu.allowed_cpus(), tuple(map(parse_rule, routines)), effort, time_limit,
             Path(profile) if profile is not None else None, error_on_miss, target or targets.host(),
-        )
+        )  # fmt: skip
 
     @property
     def measures(self) -> bool:
@@ -71,13 +75,13 @@ class Request:
         return self.effort != 0 and self.time_limit != 0
 
 
-def shape_sets(pairs: Iterable[tuple[str, Sequence[int]]]) -> list[Shapes]:
+def shape_sets(pairs: Iterable[tuple[str, Sequence[Size]]]) -> list[RangedShapes]:
     """Sets of shapes from (input, sizes) in the order in which they were given.
 
     The i-th sizes of an input belong to the i-th set; an input that is given fewer times than another has its last sizes in
     the sets that are left. Nothing makes one empty set.
     """
-    given: dict[str, list[Sequence[int]]] = {}
+    given: dict[str, list[Sequence[Size]]] = {}
     for name, sizes in pairs:
         given.setdefault(name, []).append(sizes)
     count = max(map(len, given.values()), default=1)

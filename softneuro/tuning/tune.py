@@ -6,24 +6,27 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from softneuro.codegen.target import Target
+from softneuro.limits import ResourceLimits, enforced
 from softneuro.plan.plan import Plan
 from softneuro.tuning.progress import Progress, Report
-from softneuro.tuning.request import DEFAULT_EFFORT, Model, Request, Shapes
+from softneuro.tuning.ranges import RangedShapes
+from softneuro.tuning.request import DEFAULT_EFFORT, Model, Request
 from softneuro.tuning.tuner import tuned
 
 __all__ = ["Progress", "tune"]
 
 
-def tune(model: Model, *, shapes: Shapes | Sequence[Shapes] | None = None, threads: int | None = None,
+def tune(model: Model, *, shapes: RangedShapes | Sequence[RangedShapes] | None = None, threads: int | None = None,
          dtypes: Sequence[str] = ("f32",), routines: Iterable[str] = (), effort: int = DEFAULT_EFFORT,
          time_limit: float | None = None, profile: str | Path | None = None, error_on_miss: bool = False,
-         progress: Report | None = None, target: Target | None = None) -> Plan:
+         progress: Report | None = None, target: Target | None = None, limits: ResourceLimits | None = None) -> Plan:
     """Make a plan of a model for this machine.
 
     model: path, bytes or ModelProto.
     shapes: input name → sizes, for models with free dimensions or to override declared ones (free dimensions are 1 where
         nothing is said). A sequence of such mappings tunes for all of them at once: the plan has one choice for each layer,
-        and the mean of the times at these shapes is least.
+        and the mean of the times at these shapes is least. A size may be a range, ``(1, 3, (224, 640), (224, 640))``: the
+        least sizes, the middle ones and the largest stand for it. Sizes outside of it run as well.
     threads: how many share one inference; by default all CPUs this process may use.
     dtypes: data types that routines may compute float layers in.
     routines: rules for what layers may run with, such as ``"f32:chl/winograd@conv1"`` (only that) or ``"!igemm"`` (never
@@ -35,15 +38,17 @@ def tune(model: Model, *, shapes: Shapes | Sequence[Shapes] | None = None, threa
     error_on_miss: use only what the profile has; nothing but whole plans is measured.
     progress: called with a `Progress` between measurements.
     target: the instruction set to tune for, by default the best of this machine.
+    limits: what the model and the profile may ask for, see `ResourceLimits`.
 
     The plan's provenance holds the times of all candidates. When the model has free dimensions, every kernel that the plan
     needs at other sizes is compiled before this returns, into the object cache.
 
     Raises ModelError (the model cannot be read), UnsupportedOp, InputError (shapes, rules or other arguments do not fit),
-    ProfileError (the profile is damaged, cannot be written, or lacks something with error_on_miss).
+    ProfileError (the profile is damaged, cannot be written, or lacks something with error_on_miss), ResourceLimitError.
     """
     request = Request.of(
         model, shapes=shapes, threads=threads, dtypes=dtypes, routines=routines, effort=effort, time_limit=time_limit,
         profile=profile, error_on_miss=error_on_miss, target=target,
     )  # fmt: skip
-    return tuned(request, progress or (lambda standing: None))
+    with enforced(limits):
+        return tuned(request, progress or (lambda standing: None))

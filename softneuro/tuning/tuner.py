@@ -9,10 +9,14 @@ from dataclasses import replace
 
 from softneuro.codegen.jit import object_code
 from softneuro.codegen.precompile import precompile
+from softneuro.errors import SoftneuroError
+from softneuro.graph import Graph, GraphInput
 from softneuro.plan.lower import lower
 from softneuro.plan.outline import choices_of, kernels_of
 from softneuro.plan.plan import Choice, Plan
 from softneuro.plan.program import Program
+from softneuro.runtime import Session
+from softneuro.tuning.bodies import has_bodies, has_unknown_types, specialised_bodies
 from softneuro.tuning.costs import Costs
 from softneuro.tuning.measure import EFFORTS
 from softneuro.tuning.offers import Offers
@@ -22,6 +26,7 @@ from softneuro.tuning.request import Request
 from softneuro.tuning.select import Selection, select
 from softneuro.tuning.whole_plan import fastest_plan, precise_times, random_feeds
 from softneuro.tuning.workload import Workload, prepare
+from softneuro.types import DType
 
 __all__ = ["tuned"]
 
@@ -48,7 +53,7 @@ class _Tuner:
         self._report(Progress("import", 0, 1))
         work = prepare(self._request)
         plan = self._measured_plan(work) if self._request.measures else self._default(work)
-        if not is_static(work.graph):
+        if not is_static(work.graph) or has_bodies(work.graph) or any(map(has_unknown_types, work.concretes)):
             self._compile(work, plan)
         return plan
 
@@ -60,12 +65,24 @@ class _Tuner:
         return lower(work.concretes[index], choices, self._target, self._threads, None)
 
     def _compile(self, work: Workload, plan: Plan) -> None:
-        """Compile every kernel that the plan may launch at any shape."""
+        """Compile every kernel that the plan may launch at any shape, and those of the graphs inside of layers."""
         outlines = [self._outline(work, index, dict(plan.choices)) for index in range(len(work.concretes))]
+        bodies = (body for concrete in work.concretes for body in specialised_bodies(concrete))
+        outlines += [lower(body, {}, self._target, self._threads, None) for body in bodies]
         kernels = list(dict.fromkeys(kernel for outline in outlines for kernel in kernels_of(outline, self._target)))
         precompile(kernels, self._target, self._stage("compile"))
         for kernel in kernels:
             object_code(kernel, self._target)  # the few that no process was started for
+        for concrete in work.concretes:
+            if has_unknown_types(concrete) and all(_is_number(declared) for declared in concrete.inputs.values()):
+                self._try(plan, concrete)
+
+    def _try(self, plan: Plan, concrete: Graph) -> None:
+        """Run the plan on made-up inputs: only that tells the kernels of layers whose sizes depend on the data."""
+        try:
+            Session(plan, self._threads, target=self._target).run(random_feeds(concrete))
+        except SoftneuroError as error:
+            _log.info("kernels for sizes that depend on the data are compiled when they are met: %s", error)
 
     def _default(self, work: Workload, offers: Offers | None = None) -> Plan:
         """The default choice for every layer, written down: other shapes might have other defaults. Where a rule forbids
@@ -128,3 +145,8 @@ class _Tuner:
             provenance = replace(provenance, predicted_ns=selection.predicted_ns, optimal=selection.optimal,
                                  lower_bound_ns=selection.lower_bound_ns)  # fmt: skip
         return Plan(work.graph, choices, provenance)
+
+
+def _is_number(declared: GraphInput) -> bool:
+    """Whether an input is a tensor of numbers, which can be made up."""
+    return declared.shape is not None and declared.dtype not in (DType.STR, DType.OTHER)

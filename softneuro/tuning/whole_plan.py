@@ -6,13 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from softneuro.codegen.target import Target
 from softneuro.errors import InputError
-from softneuro.feeds import random_array
-from softneuro.graph import Graph
+from softneuro.feeds import random_array, random_of_kind
+from softneuro.graph import Graph, GraphInput
 from softneuro.plan.plan import Choice, Plan
 from softneuro.routines.candidates import routine_named
 from softneuro.runtime.session import Session
@@ -44,11 +45,17 @@ def precise_times(times: Times, graph: Graph) -> dict[str, Sequence[tuple[Choice
     return result
 
 
-def random_feeds(concrete: Graph) -> dict[str, Array]:
+def random_feeds(concrete: Graph) -> dict[str, Any]:
     """Inputs to run a plan with: normal floats, ones of other types (valid as indices and lengths)."""
     rng = np.random.default_rng(0)
-    shapes = {name: [d for d in declared.shape or () if isinstance(d, int)] for name, declared in concrete.inputs.items()}
-    return {name: random_array(concrete.inputs[name].dtype, shape, rng, least=1) for name, shape in shapes.items()}
+    return {name: _random_feed(declared, rng) for name, declared in concrete.inputs.items()}
+
+
+def _random_feed(declared: GraphInput, rng: np.random.Generator) -> Any:
+    shape = [size for size in declared.shape or () if isinstance(size, int)]
+    if declared.kind:
+        return random_of_kind(declared.kind, shape, rng, least=1)
+    return random_array(declared.dtype, shape, rng, least=1)
 
 
 def output_error(found: Mapping[str, Array], precise: Mapping[str, Array]) -> float:

@@ -17,6 +17,7 @@ from softneuro.graph import Graph
 from softneuro.plan.plan import Provenance
 from softneuro.specialise import default_shapes, specialise
 from softneuro.tuning.offers import Offers, offers_of
+from softneuro.tuning.ranges import sizes_text
 from softneuro.tuning.request import Model, Request, Shapes
 from softneuro.types import admits
 
@@ -52,6 +53,7 @@ def prepare(request: Request) -> Workload:
         model=Path(request.model).name if isinstance(request.model, (str, Path)) else "", model_sha256=_digest(request.model),
         machine=cpu.fingerprint(), target=request.target.name, version=__version__, threads=request.threads,
         shapes=sizes[0], further_shapes=tuple(sizes[1:]), packages=_packages(),
+        ranges=tuple({name: sizes_text(asked) for name, asked in ranged.items()} for ranged in request.ranges),
     )  # fmt: skip
     return Workload(graph, concretes, provenance)
 

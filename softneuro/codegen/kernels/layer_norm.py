@@ -1,6 +1,7 @@
-"""Layer normalisation of rows: mean, mean square deviation, then the scaled row; all but the first read hits the cache.
+"""Normalisation of rows: mean, mean square deviation, then the scaled row; all but the first read hits the cache.
 
-Words: 0 x, 1 y, 2 scale, 3 bias (or 0), 4 rows, 5 length.
+Words: 0 x, 1 y, 2 scale, 3 bias (or 0), 4 rows, 5 length, 6 channels.
+Scale and bias have a number for each position in a row, or, for channels above 0, one for each row modulo channels.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from softneuro.codegen.lanes import lanes_of
 from softneuro.codegen.memory import load_i64
-from softneuro.codegen.reduction import load_or, reduction
+from softneuro.codegen.reduction import reduction
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import vectors
 
@@ -23,7 +25,8 @@ def make(target: Target, epsilon: float, bias: bool) -> Callable[[int, int, int]
     The deviations are squared only once the mean is known: sums of squares less the squared mean lose all digits
     when the mean is large.
     """
-    f32, load_part = vectors(target), load_or(target)
+    f32, elements = vectors(target), lanes_of(target, "f32")
+    load_part, splat_at = elements.load_or, elements.splat_at
     load, store, load_n, store_n, splat, lanes = f32.load, f32.store, f32.load_n, f32.store_n, f32.splat, f32.lanes
     add, sub, mul, div, fma, sqrt = f32.add, f32.sub, f32.mul, f32.div, f32.fma, f32.sqrt
     across = reduction(target, "sum").across
@@ -32,7 +35,7 @@ def make(target: Target, epsilon: float, bias: bool) -> Callable[[int, int, int]
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         x, y, scale, bias = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
-        rows, length = load_i64(args, 4), load_i64(args, 5)
+        rows, length, channels = load_i64(args, 4), load_i64(args, 5), load_i64(args, 6)
         vector = lanes * 4
         rest = length % lanes
         whole = (length - rest) * 4
@@ -65,6 +68,15 @@ def make(target: Target, epsilon: float, bias: bool) -> Callable[[int, int, int]
                 b = fma(e, e, b)
             variance = mul(splat(across(add(add(a, b), add(c, d)))), share)
             factor = div(splat(np.float32(1.0)), sqrt(add(variance, splat(small))))
+            if channels > 0:
+                channel = (row % channels) * 4
+                factor = mul(factor, splat_at(scale + channel))
+                shift = splat_at(bias + channel) if add_bias else zero
+                for i in range(0, whole, vector):
+                    store(place + i, fma(sub(load(source + i), mean), factor, shift))
+                if rest:
+                    store_n(place + whole, fma(sub(load_n(source + whole, rest), mean), factor, shift), rest)
+                continue
             for i in range(0, whole, vector):
                 value = mul(mul(sub(load(source + i), mean), factor), load(scale + i))
                 if add_bias:

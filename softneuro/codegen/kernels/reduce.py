@@ -12,22 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 from numba.extending import register_jitable
 
+from softneuro.codegen.lanes import lanes_of
 from softneuro.codegen.memory import load_i64
-from softneuro.codegen.reduction import load_or, reduction
+from softneuro.codegen.reduction import reduction
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import vectors
 
 __all__ = ["make"]
 
 Kernel = Callable[[int, int, int], None]
 
 
-def make(target: Target, kind: str) -> Kernel:
-    """The kernel of a reduction kind, whose vectors lie along runs that are reduced, else across columns."""
-    rows, columns = register_jitable(_rows(target, kind)), register_jitable(_columns(target, kind))
+def make(target: Target, kind: str, dtype: str) -> Kernel:
+    """The kernel of a reduction kind on one element type, whose vectors lie along runs that are reduced, else across
+    columns."""
+    rows, columns = register_jitable(_rows(target, kind, dtype)), register_jitable(_columns(target, kind, dtype))
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         if load_i64(args, 12):
@@ -38,20 +38,21 @@ def make(target: Target, kind: str) -> Kernel:
     return kernel
 
 
-def _rows(target: Target, kind: str) -> Kernel:
-    f32, steps, load_part = vectors(target), reduction(target, kind), load_or(target)
-    load, store_n, splat, lanes = f32.load, f32.store_n, f32.splat, f32.lanes
+def _rows(target: Target, kind: str, dtype: str) -> Kernel:
+    numbers, steps = lanes_of(target, dtype), reduction(target, kind, dtype)
+    load, load_part, store_n, splat, in_lanes = numbers.load, numbers.load_or, numbers.store_n, numbers.splat, numbers.count
+    lanes, size = numbers.lanes, numbers.bytes
     step, merge, across, finish, start = steps.step, steps.merge, steps.across, steps.finish, steps.start
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         x, y, lines, run = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
-        count = splat(np.float32(load_i64(args, 4)))
+        count = in_lanes(load_i64(args, 4))
         outer, outer_length, outer_stride = load_i64(args, 5), load_i64(args, 6), load_i64(args, 7)
         table, table_length = load_i64(args, 8), load_i64(args, 9)
         times, stride = load_i64(args, 10), load_i64(args, 11)
-        vector = lanes * 4
+        vector = lanes * size
         rest = run % lanes
-        whole = (run - rest) * 4
+        whole = (run - rest) * size
         unrolled = whole - whole % (4 * vector)
         identity = splat(start)
         for line in range(lines * tid // nthreads, lines * (tid + 1) // nthreads):
@@ -71,23 +72,24 @@ def _rows(target: Target, kind: str) -> Kernel:
                     if rest:
                         b = step(b, load_part(place + whole, rest, identity))
             result = splat(across(merge(merge(a, b), merge(c, d))))
-            store_n(y + line * 4, finish(result, count), 1)
+            store_n(y + line * size, finish(result, count), 1)
 
     return kernel
 
 
-def _columns(target: Target, kind: str) -> Kernel:
-    f32, steps = vectors(target), reduction(target, kind)
-    load, store, load_n, store_n, splat, lanes = f32.load, f32.store, f32.load_n, f32.store_n, f32.splat, f32.lanes
+def _columns(target: Target, kind: str, dtype: str) -> Kernel:
+    numbers, steps = lanes_of(target, dtype), reduction(target, kind, dtype)
+    load, store, load_n, store_n = numbers.load, numbers.store, numbers.load_n, numbers.store_n
+    splat, in_lanes, lanes, size = numbers.splat, numbers.count, numbers.lanes, numbers.bytes
     step, finish, start = steps.step, steps.finish, steps.start
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         x, y, lines, run = load_i64(args, 0), load_i64(args, 1), load_i64(args, 2), load_i64(args, 3)
-        count = splat(np.float32(load_i64(args, 4)))
+        count = in_lanes(load_i64(args, 4))
         outer, outer_length, outer_stride = load_i64(args, 5), load_i64(args, 6), load_i64(args, 7)
         table, table_length = load_i64(args, 8), load_i64(args, 9)
         times, stride = load_i64(args, 10), load_i64(args, 11)
-        vector = lanes * 4
+        vector = lanes * size
         blocks = (run + 4 * lanes - 1) // (4 * lanes)
         units = lines * blocks
         identity = splat(start)
@@ -95,8 +97,8 @@ def _columns(target: Target, kind: str) -> Kernel:
             line = unit // blocks
             first = (unit - line * blocks) * 4 * lanes
             block = line // outer_length
-            base = x + block * outer_stride + load_i64(outer, line - block * outer_length) + first * 4
-            target_place = y + (line * run + first) * 4
+            base = x + block * outer_stride + load_i64(outer, line - block * outer_length) + first * size
+            target_place = y + (line * run + first) * size
             if run - first >= 4 * lanes:
                 a, b, c, d = identity, identity, identity, identity
                 for time in range(times):
@@ -117,7 +119,7 @@ def _columns(target: Target, kind: str) -> Kernel:
                     for time in range(times):
                         for j in range(table_length):
                             place = base + time * stride + load_i64(table, j)
-                            a = step(a, load_n(place + column * 4, part))
-                    store_n(target_place + column * 4, finish(a, count), part)
+                            a = step(a, load_n(place + column * size, part))
+                    store_n(target_place + column * size, finish(a, count), part)
 
     return kernel

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from numba.extending import register_jitable
 
 from softneuro.codegen.elementary import decay_value, log_value
+from softneuro.codegen.lanes import lanes_of
 from softneuro.codegen.memory import load_i64
-from softneuro.codegen.reduction import elementwise, load_or, reduction
+from softneuro.codegen.reduction import elementwise, reduction
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import vectors
 
@@ -42,7 +43,7 @@ def _rows(target: Target, log: bool) -> Kernel:
     load, store, store_n, splat, lanes = f32.load, f32.store, f32.store_n, f32.splat, f32.lanes
     add, sub, mul, div, maximum = f32.add, f32.sub, f32.mul, f32.div, f32.maximum
     across_sum, across_max = reduction(target, "sum").across, reduction(target, "max").across
-    exp, logarithm, load_part = elementwise(target, decay_value), elementwise(target, log_value), load_or(target)
+    exp, logarithm, load_part = elementwise(target, decay_value), elementwise(target, log_value), lanes_of(target, "f32").load_or
     lowest = -math.inf
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
