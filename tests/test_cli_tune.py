@@ -133,7 +133,7 @@ def test_damaged_models(bench: Bench, tmp_path: Path, capsys: Capture, change: C
 
 
 def test_model_that_is_a_folder(tmp_path: Path, capsys: Capture) -> None:
-    refused(capsys, ["tune", tmp_path, "-o", tmp_path / "a.plan"], "cannot be read (Is a directory)")
+    refused(capsys, ["tune", tmp_path, "-o", tmp_path / "a.plan"], "cannot be read (no regular file)")
 
 
 def test_profile_that_is_something_else(bench: Bench, tmp_path: Path, capsys: Capture) -> None:

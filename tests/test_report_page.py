@@ -19,7 +19,7 @@ from softneuro.report.drawing import picture_of
 from softneuro.report.explanation import CandidateRow, Explanation, Refused
 from softneuro.report.layout import Box, Drawing, layered
 from softneuro.report.page import html_page, page_data
-from softneuro.report.rows import layer_rows
+from softneuro.report.rows import LAYER, layer_rows
 from softneuro.runtime import Session
 
 Edges = list[tuple[int, int]]
@@ -151,8 +151,9 @@ def test_data_is_plain_and_complete() -> None:
     assert len(data["timeline"]["threads"]) == 2
     assert len(data["timeline"]["runs"]) == 2
     assert data["total_ns"] == pytest.approx(sum(row.ns for row in rows))
-    slowest = max(rows, key=lambda row: row.ns)
-    widths = {node["name"]: node["w"] for node in data["graph"]["nodes"] if node["row"] is not None}
+    slowest = max((row for row in rows if row.kind == LAYER), key=lambda row: row.ns)
+    names = {layer.name for layer in graph.layers}
+    widths = {node["name"]: node["w"] for node in data["graph"]["nodes"] if node["name"] in names}
     assert widths[slowest.name] == max(widths.values())
 
 

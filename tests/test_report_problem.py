@@ -30,7 +30,7 @@ def test_the_form_is_read(text: str) -> None:
     ("matmull() f32[1,2] *f32[2,1] -> f32[1,1] @1", "found the op 'matmull', needed matmul"),
     ("conv() f32[1] -> f32[1] @1", "missing 3 required positional arguments"),
     ("conv(1) f32[1] -> f32[1] @1", "needed a form like conv"),
-    (FORM.replace("(1, 1, 1, 1)", "'a'"), "the op does not fit its inputs"),
+    (FORM.replace("(1, 1, 1, 1)", "'a'"), "found pads='a', needed tuple[int, ...]"),
     (FORM.replace("*f32[64,64,3,3] ", ""), "the op does not fit its inputs"),
     (FORM.replace("*f32[64,64,3,3]", "-"), "the op does not fit its inputs"),
     (FORM.replace("@1", "@9999"), "found 9999 threads, needed 1 to 1024"),

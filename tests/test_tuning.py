@@ -154,8 +154,9 @@ def test_a_damaged_line_in_the_middle_is_an_error(tmp_path: Path, damaged: bytes
 def test_what_is_no_profile_at_all(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "times.jsonl"
     path.mkdir() if content is None else path.write_bytes(content)
-    with pytest.raises(ProfileError, match="cannot be read"):
+    with pytest.raises(ProfileError, match="cannot be read" if content is None else "line 1: is not a measurement"):
         Profile(HOST, path)
+    assert content is None or path.read_bytes() == content
 
 
 def test_a_profile_that_cannot_be_written(tmp_path: Path) -> None:

@@ -24,13 +24,13 @@ def element_bits(data_type: int) -> int:
         return 4
     if data_type in (getattr(types, "INT2", -1), getattr(types, "UINT2", -1)):
         return 2
-    itemsize: int = onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize
-    return 8 * itemsize
+    return 8 * onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize
 
 
 def tensor_nbytes(tensor: onnx.TensorProto) -> int:
     """Bytes of the tensor's elements, by its shape."""
-    return math.ceil(math.prod(tensor.dims) * element_bits(tensor.data_type) / 8)
+    bits: int = math.prod(tensor.dims) * element_bits(tensor.data_type)
+    return -(-bits // 8)
 
 
 def screen(proto: onnx.ModelProto, what: str) -> None:

@@ -28,6 +28,7 @@ from softneuro.routines.routine import Built, Routine
 
 __all__ = ["Measurement", "Profile", "routine_digest"]
 
+_RECORD_START = b'{"key": "'
 _LISTS = {"__init__", "table", "candidates"}  # modules that only list routines
 
 
@@ -118,7 +119,7 @@ class Profile:
         try:
             key, machine, measurement = _parsed(line)
         except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n") and line.startswith(_RECORD_START[: len(line)]):
                 self._torn = True
                 return
             raise ProfileError(f"{where}: is not a measurement, needed key, machine, ns and spread: remove the line") from error
