@@ -32,6 +32,7 @@ __all__ = ["tuned"]
 
 _log = logging.getLogger(__name__)
 _RUNNERS_UP = 2
+_MORE_SEEDS = (1, 2, 3, 4)
 
 
 def tuned(request: Request, report: Report = lambda standing: None) -> Plan:
@@ -124,7 +125,8 @@ class _Tuner:
             plans.append(replace(default, provenance=made))
         _log.info("comparing %d plans on made-up inputs", len(plans))
         feeds = [random_feeds(concrete) for concrete in work.concretes]
-        plan = fastest_plan(plans, feeds, self._threads, self._target, self._report)
+        more_feeds = [random_feeds(concrete, seed) for seed in _MORE_SEEDS for concrete in work.concretes]
+        plan = fastest_plan(plans, feeds, self._threads, self._target, self._report, more_feeds)
         return replace(plan, provenance=replace(plan.provenance, measured=costs.measured()))
 
     def _plans(self, work: Workload, costs: Costs) -> list[Plan]:
