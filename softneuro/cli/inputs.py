@@ -21,7 +21,7 @@ from softneuro.pictures import SUFFIXES, Frame, Picture, frame_of, load_picture,
 from softneuro.runtime.session import Session
 from softneuro.types import Array, DType, Shape
 
-__all__ = ["Feed", "feeds_for", "input_data", "inputs_for", "load_inputs", "loaded_feeds", "session_of"]
+__all__ = ["Feed", "feeds_for", "input_data", "inputs_for", "loaded_feeds", "session_of"]
 
 _MOST_NAMES = 8
 
@@ -66,11 +66,6 @@ def loaded_feeds(session: Session, options: argparse.Namespace) -> dict[str, Fee
     if made:
         remarks(options).print(f"random input for {', '.join(made)} (seed {options.seed})")
     return {name: given.get(name) or Feed(array, "random") for name, array in arrays.items()}
-
-
-def load_inputs(session: Session, options: argparse.Namespace) -> dict[str, Array]:
-    """Only the inputs that ``--input`` gives. Raises InputError."""
-    return {name: feed.array for name, feed in _given(session, options).items()}
 
 
 def _given(session: Session, options: argparse.Namespace) -> dict[str, Feed]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 from pathlib import Path
 
 from softneuro.cli.console import remarks
 from softneuro.errors import InputError
 from softneuro.plan.plan import Plan
 from softneuro.tuning.tune import tune
+from softneuro.tuning.workload import model_digest
 
 __all__ = ["is_plan", "model_of", "plan_of"]
 
@@ -50,12 +50,7 @@ def model_of(path: Path, plan: Plan, given: Path | None) -> Path:
         return path
     name = plan.provenance.model
     for place in (path.parent / name, Path(name)):
-        if name and place.is_file() and _digest(place) == plan.provenance.model_sha256:
+        if name and place.is_file() and model_digest(place) == plan.provenance.model_sha256:
             return place
     searched = f"{name!r} as it was tuned is neither beside the plan nor in this folder" if name else "it does not name one"
     raise InputError(f"{path}: the model of the plan was not found ({searched}), needed --model model.onnx")
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

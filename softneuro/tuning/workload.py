@@ -21,7 +21,7 @@ from softneuro.tuning.ranges import sizes_text
 from softneuro.tuning.request import Model, Request, Shapes
 from softneuro.types import admits
 
-__all__ = ["Workload", "prepare"]
+__all__ = ["Workload", "model_digest", "prepare"]
 
 _log = logging.getLogger(__name__)
 
@@ -50,8 +50,8 @@ def prepare(request: Request) -> Workload:
     graph = replace(graph, types=dict(concretes[0].types))
     _log.info("imported: %d layers, %d after the rewrites", len(imported.layers), len(graph.layers))
     provenance = Provenance(
-        model=Path(request.model).name if isinstance(request.model, (str, Path)) else "", model_sha256=_digest(request.model),
-        machine=cpu.fingerprint(), target=request.target.name, version=__version__, threads=request.threads,
+        model=Path(request.model).name if isinstance(request.model, (str, Path)) else "",
+        model_sha256=model_digest(request.model), machine=cpu.fingerprint(), target=request.target.name, version=__version__, threads=request.threads,
         shapes=sizes[0], further_shapes=tuple(sizes[1:]), packages=_packages(),
         ranges=tuple({name: sizes_text(asked) for name, asked in ranged.items()} for ranged in request.ranges),
     )  # fmt: skip
@@ -74,7 +74,7 @@ def _import(model: Model, sets: Sequence[Shapes]) -> Graph:
     return import_model(model, shapes=other) if other else graph
 
 
-def _digest(model: object) -> str:
+def model_digest(model: object) -> str:
     """SHA-256 of the model's bytes (of the file alone when weights are external); empty for a ModelProto."""
     if isinstance(model, (str, Path)):
         with open(model, "rb") as file:
