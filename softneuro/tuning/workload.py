@@ -51,8 +51,8 @@ def prepare(request: Request) -> Workload:
     _log.info("imported: %d layers, %d after the rewrites", len(imported.layers), len(graph.layers))
     provenance = Provenance(
         model=Path(request.model).name if isinstance(request.model, (str, Path)) else "",
-        model_sha256=model_digest(request.model), machine=cpu.fingerprint(), target=request.target.name, version=__version__, threads=request.threads,
-        shapes=sizes[0], further_shapes=tuple(sizes[1:]), packages=_packages(),
+        model_sha256=model_digest(request.model), machine=cpu.fingerprint(), target=request.target.name, version=__version__,
+        threads=request.threads, shapes=sizes[0], further_shapes=tuple(sizes[1:]), packages=_packages(),
         ranges=tuple({name: sizes_text(asked) for name, asked in ranged.items()} for ranged in request.ranges),
     )  # fmt: skip
     return Workload(graph, concretes, provenance)
