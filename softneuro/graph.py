@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from softneuro.errors import ModelError
 from softneuro.ops.base import Op
+from softneuro.quantisation import Quantisation
 from softneuro.types import Array, DType, TensorType
 
 __all__ = ["Graph", "GraphInput", "Layer", "live_layers"]
@@ -40,7 +41,8 @@ class Graph:
     """Layers in topological order. Every tensor has one producer: an input, a constant or a layer.
 
     types holds what is known of the tensors' types: complete after `specialise`, else for the shapes that were
-    looked at when the passes ran (hints, not promises).
+    looked at when the passes ran (hints, not promises). quantisations: how float tensors may be kept in 8 bits, by name;
+    the others may not.
     """
 
     inputs: Mapping[str, GraphInput]
@@ -49,6 +51,7 @@ class Graph:
     constants: Mapping[str, Array]
     types: Mapping[str, TensorType] = field(default_factory=dict)
     name: str = "model"
+    quantisations: Mapping[str, Quantisation] = field(default_factory=dict)
 
     def producers(self) -> dict[str, Layer]:
         """Tensor name to the layer that makes it."""

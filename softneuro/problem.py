@@ -10,10 +10,12 @@ number of threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from softneuro.ops.base import Op
 from softneuro.ops.text import format_op, parse_op
+from softneuro.quantisation import Quantisation
 from softneuro.types import TensorType
 
 __all__ = ["Problem"]
@@ -21,13 +23,18 @@ __all__ = ["Problem"]
 
 @dataclass(frozen=True)
 class Problem:
-    """An op, the types around it, which inputs are constant, and how many threads share the work."""
+    """An op, the types around it, which inputs are constant, and how many threads share the work.
+
+    quantisations: how each input, then each output, is kept in 8 bits, None for those that are not; empty where none is.
+    They are values, as weights are: no part of the text or of what makes two problems equal, for `Routine.pack` alone.
+    """
 
     op: Op
     inputs: tuple[TensorType | None, ...]
     outputs: tuple[TensorType, ...]
     constant: tuple[bool, ...]
     threads: int = 1
+    quantisations: tuple[Quantisation | None, ...] = field(default=(), compare=False)
 
     @classmethod
     def of(cls, op: Op, inputs: tuple[TensorType | None, ...], constant: tuple[bool, ...], threads: int = 1) -> Problem:
@@ -63,6 +70,18 @@ class Problem:
         type_ = self.inputs[index]
         assert type_ is not None
         return type_
+
+    def quantised(self, quantisations: Sequence[Quantisation | None]) -> Problem:
+        """The problem with a quantisation (or None) for each input, then for each output."""
+        return replace(self, quantisations=tuple(quantisations) if any(quantisations) else ())
+
+    def input_quantisation(self, index: int) -> Quantisation | None:
+        """How an input is kept in 8 bits, None where it is not."""
+        return self.quantisations[index] if self.quantisations else None
+
+    def output_quantisation(self, index: int = 0) -> Quantisation | None:
+        """How an output is kept in 8 bits, None where it is not."""
+        return self.quantisations[len(self.inputs) + index] if self.quantisations else None
 
     def macs(self) -> int:
         """Multiply-accumulates of one run."""

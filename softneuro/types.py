@@ -42,6 +42,7 @@ class DType(enum.StrEnum):
     STR = "str"
     C64 = "c64"
     C128 = "c128"
+    QINT8 = "qint8"  # of formats only: a float tensor kept as bytes with a scale and a zero point
     OTHER = "other"  # float8, int4, sequences, optionals: only the host handles them
 
     @property
@@ -77,10 +78,11 @@ _NUMPY: dict[DType, str] = {
     DType.F32: "float32", DType.F64: "float64", DType.F16: "float16",
     DType.I8: "int8", DType.U8: "uint8", DType.I16: "int16", DType.U16: "uint16",
     DType.I32: "int32", DType.U32: "uint32", DType.I64: "int64", DType.U64: "uint64",
-    DType.BOOL: "bool", DType.STR: "object", DType.C64: "complex64", DType.C128: "complex128",
+    DType.BOOL: "bool", DType.QINT8: "uint8", DType.STR: "object", DType.C64: "complex64", DType.C128: "complex128",
     DType.OTHER: "object",
 }  # fmt: skip
-_BY_NUMPY_NAME = {np.dtype(n).name: d for d, n in _NUMPY.items() if n != "object"} | {"bfloat16": DType.BF16}
+_OWN_NAMES = {DType.QINT8, DType.STR, DType.OTHER}
+_BY_NUMPY_NAME = {np.dtype(n).name: d for d, n in _NUMPY.items() if d not in _OWN_NAMES} | {"bfloat16": DType.BF16}
 
 
 class Layout(enum.StrEnum):
@@ -121,6 +123,10 @@ class Format:
         """The layouts that a tensor of this type can have."""
         return (Layout.CHF, Layout.CHL) if type_.rank >= 3 else (Layout.PLAIN,)
 
+    def nbytes(self, type_: TensorType) -> int:
+        """Bytes of a dense tensor of this type kept in this format."""
+        return type_.size * self.dtype.itemsize
+
 
 _TYPE_TEXT = re.compile(r"^(?P<dtype>[a-z0-9]+)\[(?P<dims>[0-9,]*)\]$")
 
@@ -157,6 +163,8 @@ class TensorType:
         if match is None:
             raise ValueError(f"tensor type {text!r}: needed a text like f32[1,64,56,56]")
         dims = match["dims"]
+        if match["dtype"] == DType.QINT8:
+            raise ValueError(f"tensor type {text!r}: {DType.QINT8} is a format of float tensors, no type")
         return cls(DType(match["dtype"]), tuple(int(d) for d in dims.split(",")) if dims else ())
 
     @classmethod

@@ -11,8 +11,9 @@ import numpy as np
 from softneuro.codegen import jit
 from softneuro.codegen.target import Target
 from softneuro.problem import Problem
+from softneuro.quantisation import decoded, encoded
 from softneuro.routines.routine import Address, Area, Built, Routine, Schedule, Signature
-from softneuro.types import Array, TensorType, to_layout, to_logical
+from softneuro.types import Array, DType, Format, TensorType, to_layout
 
 GUARD = 256  # bytes on each side of every buffer
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -62,17 +63,17 @@ def execute(routine: Routine, problem: Problem, signature: Signature, schedule: 
     arrays = routine.pack(problem, schedule, target, constants)
     built = routine.build(problem, signature, schedule, target)
     inputs = [
-        Guarded(to_layout(v, f.layout)) if v is not None and f is not None else None
-        for v, f in zip(values, signature.inputs, strict=False)
+        Guarded(encoded(v, f, problem.input_quantisation(i))) if v is not None and f is not None else None
+        for i, (v, f) in enumerate(zip(values, signature.inputs, strict=False))
     ]
-    outputs = [Guarded(_poison(t, f.layout)) for t, f in zip(problem.outputs, signature.outputs, strict=True)]
+    outputs = [Guarded(_poison(t, f)) for t, f in zip(problem.outputs, signature.outputs, strict=True)]
     packed = [Guarded(np.ascontiguousarray(a)) for a in arrays]
     tables = [Guarded(np.ascontiguousarray(a)) for a in built.tables]
     scratch = _aligned_scratch(built)
     if built.alias is not None:
         alias = inputs[built.alias]
         assert alias is not None and not built.launches
-        return [to_logical(alias.array.reshape(outputs[0].array.shape), signature.outputs[0].layout)]
+        return _decoded(problem, signature, [alias.array.reshape(outputs[0].array.shape)])
     areas = {Area.INPUT: inputs, Area.OUTPUT: outputs, Area.PACKED: packed, Area.TABLE: tables}
 
     def word(value: int | Address) -> int:
@@ -97,14 +98,41 @@ def execute(routine: Routine, problem: Problem, signature: Signature, schedule: 
             buffer.check(f"input {index}")
     for index, buffer in enumerate(outputs):
         buffer.check(f"output {index}")
-    return [to_logical(o.array, f.layout) for o, f in zip(outputs, signature.outputs, strict=True)]
+    return _decoded(problem, signature, [o.array for o in outputs])
 
 
-def _poison(type_: TensorType, layout: object) -> Array:
-    array = np.zeros(type_.shape, type_.dtype.numpy)
-    array = to_layout(array, layout)  # type: ignore[arg-type]
-    array[...] = np.nan if type_.dtype.is_float else np.array(-77).astype(type_.dtype.numpy)
+def _decoded(problem: Problem, signature: Signature, arrays: Sequence[Array]) -> list[Array]:
+    places = zip(arrays, signature.outputs, problem.outputs, strict=True)
+    return [decoded(a, f, t.dtype, problem.output_quantisation(i)) for i, (a, f, t) in enumerate(places)]
+
+
+def _poison(type_: TensorType, format_: Format) -> Array:
+    array = to_layout(np.zeros(type_.shape, format_.dtype.numpy), format_.layout)
+    array[...] = np.nan if format_.dtype.is_float else np.array(-77).astype(format_.dtype.numpy)
     return array
+
+
+def as_kept(problem: Problem, signature: Signature, values: Sequence[Array | None]) -> list[Array | None]:
+    """The inputs rounded to what their formats keep of them."""
+    kept = list(values)
+    for index, (value, format_, type_) in enumerate(zip(values, signature.inputs, problem.inputs, strict=False)):
+        if value is not None and format_ is not None and type_ is not None and format_.dtype is not type_.dtype:
+            quantisation = problem.input_quantisation(index)
+            kept[index] = decoded(encoded(value, format_, quantisation), format_, type_.dtype, quantisation)
+    return kept
+
+
+_ROUNDING = {DType.BF16: 2.0**-8, DType.F16: 2.0**-11}
+
+
+def rounding_bound(problem: Problem, signature: Signature, index: int, scale: float) -> float:
+    """How far an output may be off because of the format it is kept in: a step of qint8, so that ties may go either way."""
+    dtype = signature.outputs[index].dtype
+    if dtype is DType.QINT8:
+        quantisation = problem.output_quantisation(index)
+        assert quantisation is not None
+        return quantisation.scale
+    return _ROUNDING.get(dtype, 0.0) * scale
 
 
 def _aligned_scratch(built: Built) -> Array:
@@ -127,18 +155,18 @@ def check(routine: Routine, problem: Problem, signature: Signature, schedule: Sc
     assert refusal is None, refusal
     rng = np.random.default_rng(seed)
     for exact in (True, False):
-        values = random_inputs(problem, rng, exact=exact)
+        values = as_kept(problem, signature, random_inputs(problem, rng, exact=exact))
         wide = [v.astype(np.float64) if v is not None and v.dtype == np.float32 else v for v in values]
         expected = problem.op.reference(wide)
         found = execute(routine, problem, signature, schedule, target, values, threads)
-        for got, want in zip(found, expected, strict=True):
+        for index, (got, want) in enumerate(zip(found, expected, strict=True)):
             assert got.shape == want.shape
             if not np.issubdtype(want.dtype, np.floating):
                 np.testing.assert_array_equal(got, want)
                 continue
             scale = float(np.max(np.abs(want), initial=1e-30))
             bound = routine.tolerance * np.finfo(np.float32).eps * math.sqrt(accumulation_length(problem)) * scale
-            np.testing.assert_allclose(got, want, rtol=0, atol=bound)
+            np.testing.assert_allclose(got, want, rtol=0, atol=bound + rounding_bound(problem, signature, index, scale))
 
 
 Case = tuple[str, Problem, Signature, Schedule, Target]

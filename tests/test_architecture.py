@@ -17,12 +17,13 @@ from softneuro.routines.routine import Routine
 from softneuro.routines.table import ROUTINES
 
 ROOT = Path(softneuro.__file__).parent
-LEAVES = {"errors", "types", "memory", "cpu", "limits", "_version"}
+LEAVES = {"errors", "types", "memory", "cpu", "limits", "_version", "quantisation"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "_version": set(),
     "types": set(),
     "memory": {"types"},
+    "quantisation": {"types"},
     "limits": {"errors", "types"},
     "cpu": set(),
     "feeds": {"types"},

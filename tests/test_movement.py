@@ -250,7 +250,8 @@ SIGNATURES = {
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_layouts_that_need_no_adapt_are_offered(name: str) -> None:
     routine, moved = MOVES[name]
-    assert len(routine.signatures(moved)) == SIGNATURES[name]
+    own = [s for s in routine.signatures(moved) if s.outputs[0].dtype is moved.outputs[0].dtype]
+    assert len(own) == SIGNATURES[name]
 
 
 @pytest.mark.parametrize(("routine", "unmoved"), [

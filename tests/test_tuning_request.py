@@ -58,7 +58,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"dtypes": ("f32", "bf16")}, "dtypes: found f32,bf16"),
+    ({"dtypes": ("f32", "int4")}, "dtypes: found f32,int4, needed f32 and any of bf16, f16, qint8"),
+    ({"dtypes": ("bf16",)}, "dtypes: found bf16, needed f32"),
     ({"threads": 0}, "threads: found 0"),
     ({"time_limit": -1.0}, "time_limit: found -1.0"),
     ({"time_limit": float("nan")}, "time_limit: found nan"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from softneuro.codegen.target import Target
 from softneuro.plan.plan import Choice
 from softneuro.problem import Problem
-from softneuro.routines.candidates import Candidate, candidates
+from softneuro.routines.candidates import Candidate, candidates, stored_dtypes
 from softneuro.types import Format
 
 __all__ = ["choice_of", "default_choice"]
@@ -20,6 +20,7 @@ def choice_of(candidate: Candidate) -> Choice:
 
 def default_choice(problem: Problem, target: Target, available: Callable[[int], Sequence[Format]]) -> Choice:
     """The first routine of the table for layers that compute; for the others, the one with the fewest bytes to convert.
+    Tensors keep their own data types.
 
     available(i) are the formats in which input i exists already.
     """
@@ -34,4 +35,5 @@ def default_choice(problem: Problem, target: Target, available: Callable[[int], 
         )
         return (rank, converted) if problem.macs() else (converted, rank)
 
-    return choice_of(min(candidates(problem, target), key=cost))
+    own = [c for c in candidates(problem, target) if not stored_dtypes(problem, c.signature)]
+    return choice_of(min(own, key=cost))

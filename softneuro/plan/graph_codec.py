@@ -11,6 +11,7 @@ from softneuro.graph import Graph, GraphInput, Layer
 from softneuro.limits import in_force
 from softneuro.ops.base import Op
 from softneuro.ops.text import format_op, parse_op
+from softneuro.quantisation import Quantisation
 from softneuro.types import Array, DType, TensorType
 
 __all__ = ["decode_graph", "encode_graph"]
@@ -28,6 +29,7 @@ def encode_graph(graph: Graph, store: Store) -> dict[str, Any]:
         "layers": [[y.name, _encode_op(y.op, store), list(y.inputs), list(y.outputs)] for y in graph.layers],
         "constants": {name: store(array) for name, array in graph.constants.items()},
         "types": {name: str(type_) for name, type_ in graph.types.items()},
+        "quantisations": {name: [q.scale, q.zero] for name, q in graph.quantisations.items()},
     }
 
 
@@ -81,6 +83,7 @@ class _Decoder:
             constants={name: self._fetch(index) for name, index in data["constants"].items()},
             types={name: TensorType.parse(text) for name, text in data["types"].items()},
             name=_text(data["name"]),
+            quantisations={_text(name): _quantisation(*numbers) for name, numbers in data.get("quantisations", {}).items()},
         )
         graph.verify()
         return graph
@@ -90,6 +93,13 @@ class _Decoder:
             return parse_op(data)
         bodies: Mapping[str, Graph] = {name: self.graph(body, depth + 1) for name, body in data["bodies"].items()}
         return CONTROL_OPS[data["op"]].from_bodies(data["fields"], bodies)
+
+
+def _quantisation(scale: Any, zero: Any) -> Quantisation:
+    if type(scale) not in (int, float) or type(zero) is not int:
+        raise PlanError(f"its graph is damaged: found quantisation {scale!r:.40}, {zero!r:.40}, needed two numbers: "
+                        "tune the model again")
+    return Quantisation(float(scale), zero)
 
 
 def _text(value: Any) -> str:

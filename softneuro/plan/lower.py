@@ -19,9 +19,9 @@ from softneuro.plan.program import Buffer, BufferKind, HostStep, NativeStep, Pac
 from softneuro.problem import Problem
 from softneuro.routines.candidates import candidates, refusal, routine_named
 from softneuro.routines.routine import Address, Area, Built, Routine, Schedule, Signature
-from softneuro.types import Array, DType, Format, Layout, TensorType
+from softneuro.types import Array, DType, Format, TensorType
 
-__all__ = ["Weights", "fitted", "lower", "lower_candidate", "problem_of"]
+__all__ = ["Weights", "adapt_problem", "fitted", "lower", "lower_candidate", "problem_of"]
 
 _SMALL_NUMBER = 64
 
@@ -32,8 +32,8 @@ class Weights(Protocol):
     def packed(self, packings: Sequence[Packing]) -> Sequence[tuple[Array, ...]]:
         """What `Routine.pack` makes of each layer's constants, on cache lines."""
 
-    def laid_out(self, array: Array, layout: Layout) -> Array:
-        """A constant in memory order, on a cache line."""
+    def laid_out(self, array: Array, wanted: Format) -> Array:
+        """A constant as it lies in memory in a format, on a cache line."""
 
 
 def problem_of(layer: Layer, graph: Graph, threads: int) -> Problem | None:
@@ -44,7 +44,14 @@ def problem_of(layer: Layer, graph: Graph, threads: int) -> Problem | None:
     if any(t is None or not _in_memory(t) for t in known):
         return None
     constant = tuple(name in graph.constants for name in layer.inputs)
-    return Problem(layer.op, inputs, tuple(t for t in outputs if t is not None), constant, threads)
+    problem = Problem(layer.op, inputs, tuple(t for t in outputs if t is not None), constant, threads)
+    return problem.quantised([graph.quantisations.get(name) for name in (*layer.inputs, *filter(None, layer.outputs))])
+
+
+def adapt_problem(name: str, graph: Graph, threads: int) -> Problem:
+    """The problem of bringing a tensor into another format."""
+    type_, quantisation = graph.types[name], graph.quantisations.get(name)
+    return Problem(Adapt(), (type_,), (type_,), (False,), threads).quantised((quantisation, quantisation))
 
 
 def _packed_constants(routine: Routine, inputs: Sequence[str], graph: Graph) -> list[Array | None]:
@@ -112,11 +119,11 @@ class _Lowering:
             return versions[wanted]
         type_ = self.graph.types[name]
         if name in self.graph.constants:
-            array = self.weights.laid_out(np.asarray(self.graph.constants[name]), wanted.layout) if self.weights else None
-            versions[wanted] = Stored(self.new_buffer(BufferKind.CONSTANT, type_.nbytes, array=array), type_, wanted)
+            array = self.weights.laid_out(np.asarray(self.graph.constants[name]), wanted) if self.weights else None
+            versions[wanted] = Stored(self.new_buffer(BufferKind.CONSTANT, wanted.nbytes(type_), array=array), type_, wanted)
             return versions[wanted]
         present = next(iter(versions))
-        problem = Problem(Adapt(), (type_,), (type_,), (False,), self.threads)
+        problem = adapt_problem(name, self.graph, self.threads)
         signature = Signature((present,), (wanted,))
         label = adapt_name(name, wanted)
         choice = self.choices.get(label)
@@ -170,7 +177,7 @@ class _Lowering:
             self._store(outputs[0], Stored(origin.buffer, problem.outputs[0], choice.signature.outputs[0]))
         else:
             results = [
-                Stored(self.new_buffer(BufferKind.ARENA, type_.nbytes), type_, format_)
+                Stored(self.new_buffer(BufferKind.ARENA, format_.nbytes(type_)), type_, format_)
                 for type_, format_ in zip(problem.outputs, choice.signature.outputs, strict=True)
             ]
             areas = {
@@ -296,7 +303,7 @@ def lower_candidate(problem: Problem, choice: Choice, constants: Mapping[int, Ar
     inputs: dict[str, Stored | str] = {}
     for name, type_, format_ in zip(names, problem.inputs, choice.signature.inputs, strict=False):
         if type_ is not None and format_ is not None and name not in values:
-            buffer = lowering.new_buffer(BufferKind.INPUT, type_.nbytes, name)
+            buffer = lowering.new_buffer(BufferKind.INPUT, format_.nbytes(type_), name)
             inputs[name] = Stored(buffer, type_, format_)
             lowering._store(name, Stored(buffer, type_, format_))
     for copy in range(copies):

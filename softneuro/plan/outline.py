@@ -11,8 +11,9 @@ from softneuro.plan.defaults import choice_of
 from softneuro.plan.plan import Choice
 from softneuro.plan.program import NativeStep, Placed, Program
 from softneuro.problem import Problem
+from softneuro.quantisation import Quantisation
 from softneuro.routines.candidates import candidates, routine_named
-from softneuro.types import Layout, TensorType
+from softneuro.types import DType, Format, TensorType
 
 __all__ = ["choices_of", "kernels_of"]
 
@@ -25,8 +26,8 @@ def choices_of(program: Program) -> dict[str, Choice]:
 def kernels_of(program: Program, target: Target) -> tuple[KernelSpec, ...]:
     """The kernels that the program launches, and that its choices may launch for other shapes of the inputs.
 
-    Other shapes may also need conversions that these spare: those of all tensors that are of rank 3 or more and of a
-    data type that any layer keeps channels last.
+    Other shapes may also need conversions that these spare: those between all formats that layers keep tensors of the
+    same type in.
     """
     launched = [step.kernel for step in program.steps if isinstance(step, NativeStep)]
     chosen = [(p.problem, p.choice) for p in program.placed if p.problem is not None]
@@ -39,14 +40,16 @@ def kernels_of(program: Program, target: Target) -> tuple[KernelSpec, ...]:
 
 def _adapts(placed: Iterable[Placed], target: Target) -> Iterator[tuple[Problem, Choice]]:
     types: dict[TensorType, None] = {}
-    dtypes = set()
+    used: set[Format | None] = set()
     for layer in placed:
-        formats = (*layer.choice.signature.inputs, *layer.choice.signature.outputs)
-        dtypes |= {f.dtype for f in formats if f is not None and f.layout is Layout.CHL}
+        used |= {*layer.choice.signature.inputs, *layer.choice.signature.outputs}
         if layer.problem is not None:
             types |= dict.fromkeys(t for t in (*layer.problem.inputs, *layer.problem.outputs) if t is not None)
+    bytewise = Quantisation(1.0, 0) if any(f is not None and f.dtype is DType.QINT8 for f in used) else None
     for type_ in types:
-        if type_.rank >= 3 and type_.dtype in dtypes:
-            problem = Problem(Adapt(), (type_,), (type_,), (False,))
-            for candidate in candidates(problem, target):
+        quantisation = bytewise if type_.dtype is DType.F32 else None
+        problem = Problem(Adapt(), (type_,), (type_,), (False,)).quantised((quantisation, quantisation))
+        formats = {*used, Format.row_major(type_)}
+        for candidate in candidates(problem, target):
+            if {*candidate.signature.inputs, *candidate.signature.outputs} <= formats:
                 yield problem, choice_of(candidate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from softneuro.codegen.target import Target
 from softneuro.ops.adapt import Adapt
 from softneuro.problem import Problem
+from softneuro.routines.narrow import also_narrow
 from softneuro.routines.routine import Built, Routine, Schedule, Signature, source, target_of
 from softneuro.routines.strided import Copies, byte_strides, reject_unmovable, transposing_kernels, unmoved
 from softneuro.types import Format, Layout
@@ -36,6 +37,6 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     return copies.built()
 
 
-ADAPT_BLOCKED_ANY = Routine(
+ADAPT_BLOCKED_ANY = also_narrow(Routine(
     name="adapt.blocked.any.both", op=Adapt, reject=_reject, signatures=_signatures, build=_build,
-    kernels=transposing_kernels)
+    kernels=transposing_kernels))

@@ -8,6 +8,7 @@ from softneuro.codegen.target import Target
 from softneuro.ops.movement import BroadcastTo, Tile
 from softneuro.problem import Problem
 from softneuro.routines.formats import same_layout_signatures
+from softneuro.routines.narrow import also_narrow
 from softneuro.routines.routine import Built, Routine, Schedule, Signature, source, target_of
 from softneuro.routines.strided import Copies, byte_strides, in_order_kernels, reject_unmovable
 
@@ -48,9 +49,9 @@ def _build_tile(problem: Problem, signature: Signature, schedule: Schedule, targ
     return copies.built()
 
 
-BROADCAST_TO_STRIDED_ANY = Routine(
+BROADCAST_TO_STRIDED_ANY = also_narrow(Routine(
     name="broadcast_to.strided.any.both", op=BroadcastTo, reject=reject_unmovable,
-    signatures=same_layout_signatures, build=_build_broadcast, kernels=in_order_kernels)
-TILE_STRIDED_ANY = Routine(
+    signatures=same_layout_signatures, build=_build_broadcast, kernels=in_order_kernels))
+TILE_STRIDED_ANY = also_narrow(Routine(
     name="tile.strided.any.both", op=Tile, reject=reject_unmovable, signatures=same_layout_signatures,
-    build=_build_tile, kernels=in_order_kernels)
+    build=_build_tile, kernels=in_order_kernels))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from softneuro.codegen.target import Target
 from softneuro.ops.adapt import Adapt
@@ -12,9 +13,10 @@ from softneuro.problem import Problem
 from softneuro.routines.formats import row_major_signature
 from softneuro.routines.routine import Built, Routine, Schedule, Signature
 from softneuro.routines.table import ROUTINES
+from softneuro.types import DType
 
 __all__ = ["Candidate", "Rejection", "candidates", "empty_routine", "reference_routine", "refusal", "rejections",
-           "routine_named"]
+           "routine_named", "stored_dtypes"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,12 @@ def candidates(problem: Problem, target: Target,
         return found
     reference = reference_routine(type(problem.op))
     return (Candidate(reference, reference.signatures(problem)[0], {}),)
+
+
+def stored_dtypes(problem: Problem, signature: Signature) -> frozenset[DType]:
+    """The data types other than their own that a signature keeps tensors as."""
+    pairs = chain(zip(problem.inputs, signature.inputs, strict=False), zip(problem.outputs, signature.outputs, strict=True))
+    return frozenset(f.dtype for t, f in pairs if t is not None and f is not None and f.dtype is not t.dtype)
 
 
 def rejections(problem: Problem, target: Target,

@@ -9,6 +9,7 @@ from softneuro.ops.axes import normal_axis
 from softneuro.ops.slicing import Concat, Split
 from softneuro.problem import Problem
 from softneuro.routines.formats import same_layout_signatures
+from softneuro.routines.narrow import also_narrow
 from softneuro.routines.routine import Built, Routine, Schedule, Signature, source, target_of
 from softneuro.routines.strided import Copies, byte_strides, in_order_kernels, reject_unmovable
 
@@ -42,9 +43,9 @@ def _build_split(problem: Problem, signature: Signature, schedule: Schedule, tar
     return copies.built()
 
 
-CONCAT_STRIDED_ANY = Routine(
+CONCAT_STRIDED_ANY = also_narrow(Routine(
     name="concat.strided.any.both", op=Concat, reject=reject_unmovable, signatures=same_layout_signatures,
-    build=_build_concat, kernels=in_order_kernels)
-SPLIT_STRIDED_ANY = Routine(
+    build=_build_concat, kernels=in_order_kernels))
+SPLIT_STRIDED_ANY = also_narrow(Routine(
     name="split.strided.any.both", op=Split, reject=reject_unmovable, signatures=same_layout_signatures,
-    build=_build_split, kernels=in_order_kernels)
+    build=_build_split, kernels=in_order_kernels))

@@ -31,8 +31,8 @@ def _reject(problem: Problem, target: Target) -> str | None:
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
     x, y = problem.input(0), problem.outputs[0]
-    kernel = KernelSpec.of("convert_half", found=x.dtype.value, wanted=y.dtype.value)
-    return Built(launches=(Launch(kernel, (x.size, source(0), target_of(0))),))
+    kernel = KernelSpec.of("convert", found=x.dtype.value, wanted=y.dtype.value)
+    return Built(launches=(Launch(kernel, (x.size, source(0), target_of(0), 0, 0)),))
 
 
 POINTWISE_CONVERT_HALF = Routine(

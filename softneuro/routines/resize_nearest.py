@@ -10,6 +10,7 @@ from softneuro.codegen.target import Target
 from softneuro.ops.resize import Resize
 from softneuro.problem import Problem
 from softneuro.routines.formats import same_layout_signatures
+from softneuro.routines.narrow import also_narrow
 from softneuro.routines.remap import enlarging_kernels, remap
 from softneuro.routines.routine import Built, Routine, Schedule, Signature
 from softneuro.routines.strided import reject_unmovable
@@ -30,6 +31,6 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     return remap(x, signature.outputs[0].layout, indices, fill, enlarges=True)
 
 
-RESIZE_NEAREST_ANY = Routine(
+RESIZE_NEAREST_ANY = also_narrow(Routine(
     name="resize.nearest.any.both", op=Resize, reject=_reject, signatures=same_layout_signatures, build=_build,
-    kernels=enlarging_kernels)
+    kernels=enlarging_kernels))

@@ -8,6 +8,7 @@ from softneuro.codegen.target import Target
 from softneuro.ops.slicing import StridedSlice
 from softneuro.problem import Problem
 from softneuro.routines.formats import same_layout_signatures
+from softneuro.routines.narrow import also_narrow
 from softneuro.routines.routine import Built, Routine, Schedule, Signature, source, target_of
 from softneuro.routines.strided import Copies, byte_strides, in_order_kernels, reject_unmovable
 
@@ -28,6 +29,6 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     return copies.built()
 
 
-SLICE_STRIDED_ANY = Routine(
+SLICE_STRIDED_ANY = also_narrow(Routine(
     name="strided_slice.strided.any.both", op=StridedSlice, reject=reject_unmovable,
-    signatures=same_layout_signatures, build=_build, kernels=in_order_kernels)
+    signatures=same_layout_signatures, build=_build, kernels=in_order_kernels))

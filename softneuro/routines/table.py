@@ -32,6 +32,7 @@ from softneuro.ops.top_k import TopK
 from softneuro.ops.trilu import Trilu
 from softneuro.ops.view import View
 from softneuro.routines.adapt_blocked import ADAPT_BLOCKED_ANY
+from softneuro.routines.adapt_convert import ADAPT_CONVERT_ANY
 from softneuro.routines.arg_reduce import ARG_REDUCE_LINES_ANY
 from softneuro.routines.broadcast_to import BROADCAST_TO_STRIDED_ANY, TILE_STRIDED_ANY
 from softneuro.routines.concat import CONCAT_STRIDED_ANY, SPLIT_STRIDED_ANY
@@ -90,7 +91,7 @@ ROUTINES: Mapping[type[Op], tuple[Routine, ...]] = {
     Reduce: (REDUCE_ROWS_F32_CHF,),
     LayerNorm: (LAYER_NORM_ROWS_F32_CHF,),
     InstanceNorm: (INSTANCE_NORM_ROWS_F32_CHF,),
-    Adapt: (ADAPT_BLOCKED_ANY,),
+    Adapt: (ADAPT_BLOCKED_ANY, ADAPT_CONVERT_ANY),
     View: (VIEW_ALIAS_ANY,),
     Pointwise: (POINTWISE_FUSED_F32_CHF, POINTWISE_FUSED_F32_CHL, POINTWISE_CONVERT_HALF),
     Pool: (POOL_WINDOW_F32_CHL, POOL_WINDOW_F32_CHF),

@@ -8,6 +8,7 @@ from softneuro.codegen.target import Target
 from softneuro.ops.movement import DepthToSpace, SpaceToDepth, Transpose
 from softneuro.problem import Problem
 from softneuro.routines.formats import row_major_signature, same_layout_signatures
+from softneuro.routines.narrow import also_narrow
 from softneuro.routines.routine import Built, Routine, Schedule, Signature, source, target_of
 from softneuro.routines.strided import (
     Copies,
@@ -82,12 +83,12 @@ def _build_blocks(problem: Problem, signature: Signature, schedule: Schedule, ta
     return copies.built()
 
 
-TRANSPOSE_BLOCKED_ANY = Routine(
+TRANSPOSE_BLOCKED_ANY = also_narrow(Routine(
     name="transpose.blocked.any.both", op=Transpose, reject=reject_unmovable, signatures=_transpose_signatures,
-    build=_build_transpose, kernels=moving_kernels)
-DEPTH_TO_SPACE_STRIDED_ANY = Routine(
+    build=_build_transpose, kernels=moving_kernels))
+DEPTH_TO_SPACE_STRIDED_ANY = also_narrow(Routine(
     name="depth_to_space.strided.any.both", op=DepthToSpace, reject=reject_unmovable,
-    signatures=same_layout_signatures, build=_build_blocks, kernels=moving_kernels)
-SPACE_TO_DEPTH_STRIDED_ANY = Routine(
+    signatures=same_layout_signatures, build=_build_blocks, kernels=moving_kernels))
+SPACE_TO_DEPTH_STRIDED_ANY = also_narrow(Routine(
     name="space_to_depth.strided.any.both", op=SpaceToDepth, reject=reject_unmovable,
-    signatures=same_layout_signatures, build=_build_blocks, kernels=moving_kernels)
+    signatures=same_layout_signatures, build=_build_blocks, kernels=moving_kernels))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from softneuro.codegen.target import Target
 from softneuro.ops.view import View
 from softneuro.problem import Problem
+from softneuro.routines.narrow import also_narrow
 from softneuro.routines.routine import Built, Routine, Schedule, Signature
 from softneuro.types import DType, Format, Layout, TensorType, physical_shape
 
@@ -53,5 +54,5 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     return Built(alias=0)
 
 
-VIEW_ALIAS_ANY = Routine(
-    name="view.alias.any.both", op=View, reject=_reject, signatures=_signatures, build=_build)
+VIEW_ALIAS_ANY = also_narrow(Routine(
+    name="view.alias.any.both", op=View, reject=_reject, signatures=_signatures, build=_build))

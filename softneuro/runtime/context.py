@@ -79,12 +79,12 @@ class Context:
             self._bases[buffer] = base
 
     def view(self, stored: Stored) -> Array:
-        """The tensor in logical order, without a copy."""
+        """The tensor in logical order, without a copy, its elements as its format keeps them."""
         buffer = self._linked.program.buffers[stored.buffer]
         shape = physical_shape(stored.type.shape, stored.format.layout)
         if buffer.kind is BufferKind.ARENA:
             start = self._linked.arena_offsets[stored.buffer]
-            flat = self._arena[start : start + stored.type.nbytes].view(stored.type.dtype.numpy)
+            flat = self._arena[start : start + stored.format.nbytes(stored.type)].view(stored.format.dtype.numpy)
         elif buffer.kind is BufferKind.CONSTANT:
             assert buffer.array is not None
             flat = buffer.array.reshape(-1)

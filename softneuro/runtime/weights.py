@@ -13,7 +13,8 @@ from softneuro.graph import Graph
 from softneuro.memory import aligned
 from softneuro.plan.file import release
 from softneuro.plan.program import Packing
-from softneuro.types import Array, Layout, to_layout
+from softneuro.quantisation import encoded
+from softneuro.types import Array, Format
 
 __all__ = ["SharedWeights"]
 
@@ -31,7 +32,7 @@ class SharedWeights:
         self._target = target
         self._lasting = {id(array) for array in graph.constants.values()}
         self._packed: dict[_Key, tuple[Packing, tuple[Array, ...]]] = {}
-        self._laid_out: dict[tuple[int, Layout], Array] = {}
+        self._laid_out: dict[tuple[int, Format], Array] = {}
 
     def packed(self, packings: Sequence[Packing]) -> Sequence[tuple[Array, ...]]:
         """What `Routine.pack` makes of each layer's constants; several at once: numpy copies without the interpreter lock."""
@@ -52,12 +53,12 @@ class SharedWeights:
                 release(constant)
         return packing, result
 
-    def laid_out(self, array: Array, layout: Layout) -> Array:
-        """A constant in memory order, on a cache line; the graph's own are converted once."""
-        key = (id(array), layout)
+    def laid_out(self, array: Array, wanted: Format) -> Array:
+        """A constant as it lies in memory in a format, on a cache line; the graph's own are converted once."""
+        key = (id(array), wanted)
         found = self._laid_out.get(key)
         if found is None:
-            found = aligned(to_layout(np.asarray(array), layout))
+            found = aligned(encoded(np.asarray(array), wanted))
             if id(array) in self._lasting:
                 self._laid_out[key] = found
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,8 +13,8 @@ from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.errors import ProfileError, SoftneuroError
 from softneuro.graph import Graph
-from softneuro.ops.adapt import Adapt
 from softneuro.plan.defaults import choice_of
+from softneuro.plan.lower import adapt_problem
 from softneuro.plan.plan import Choice, Measured, adapt_name
 from softneuro.problem import Problem
 from softneuro.routines.candidates import candidates
@@ -25,7 +25,7 @@ from softneuro.tuning.measure import Effort, measure, measure_host
 from softneuro.tuning.offers import Offers
 from softneuro.tuning.profile import Measurement, Profile
 from softneuro.tuning.select import Case
-from softneuro.types import Format, Layout
+from softneuro.types import Format
 
 __all__ = ["Costs", "Site"]
 
@@ -92,7 +92,7 @@ class Costs:
             name: Site(offer.choices, tuple(self._bench(p, offer.choices) if p else None for p in offer.problems))
             for name, offer in offers.items()
         }
-        self.adapts = {name: self._adapt_site(name) for name in self._converted()}
+        self.adapts = {name: self._adapt_site(name, formats) for name, formats in self._converted().items()}
 
     @property
     def benches(self) -> Sequence[Bench]:
@@ -103,12 +103,13 @@ class Costs:
         bench = self._benches.get(problem)
         if bench is None:
             bench = self._benches[problem] = Bench(problem, self._target)
+        bench.problem = problem if problem.quantisations else bench.problem  # the quantised one serves all candidates
         for choice in choices:
             bench.add(choice, self._profile)
         return bench
 
-    def _converted(self) -> Iterator[str]:
-        """The tensors that some choice makes or reads in a format other than row-major."""
+    def _converted(self) -> dict[str, set[Format]]:
+        """The tensors that some choice makes or reads in a format other than row-major, with all the formats that occur."""
         wanted: dict[str, set[Format]] = {}
         for index, graph in enumerate(self._graphs):
             for layer in graph.layers:
@@ -118,14 +119,19 @@ class Costs:
                     made = zip((name for name in layer.outputs if name), choice.signature.outputs, strict=False)
                     for name, format_ in (*read, *made):
                         if name and format_ is not None and name not in graph.constants:
-                            wanted.setdefault(name, set()).add(format_)
-        return (name for name, formats in wanted.items() if any(f.layout is Layout.CHL for f in formats))
+                            wanted.setdefault(name, {Format.row_major(graph.types[name])}).add(format_)
+        return {name: formats for name, formats in wanted.items() if len(formats) > 1}
 
-    def _adapt_site(self, name: str) -> Site:
-        types = [graph.types.get(name) if name not in graph.constants else None for graph in self._graphs]
-        problems = [Problem(Adapt(), (t,), (t,), (False,), self._threads) if t else None for t in types]
+    def _adapt_site(self, name: str, formats: Collection[Format]) -> Site:
+        problems = [
+            adapt_problem(name, graph, self._threads) if name in graph.types and name not in graph.constants else None
+            for graph in self._graphs
+        ]
         offered = {p: tuple(map(choice_of, candidates(p, self._target))) for p in problems if p}
-        common = tuple(c for c in next(iter(offered.values())) if all(c in choices for choices in offered.values()))
+        common = tuple(
+            choice for choice in next(iter(offered.values())) if all(choice in choices for choices in offered.values())
+            and {*choice.signature.inputs, *choice.signature.outputs}.issubset(formats)
+        )  # fmt: skip
         return Site(common, tuple(self._bench(p, common) if p else None for p in problems))
 
     # ---- measuring
@@ -210,12 +216,25 @@ class Costs:
         """The time of a conversion at one set of shapes."""
         return self.adapts[tensor].fastest(Signature((origin,), (wanted,)))[1][index]
 
-    def adapt_choices(self) -> dict[str, Choice]:
-        """The fastest routine for every conversion that may occur."""
+    def adapt_choices(self, choices: Mapping[str, Choice]) -> dict[str, Choice]:
+        """The fastest routine for every conversion of what the layers make, with these choices, that may occur."""
+        made = self._made(choices)
         return {
             adapt_name(name, signature.outputs[0]): site.fastest(signature)[0]
             for name, site in self.adapts.items() for signature in {choice.signature for choice in site.choices}
+            if signature.inputs[0] == made.get(name, signature.inputs[0])
         }  # fmt: skip
+
+    def _made(self, choices: Mapping[str, Choice]) -> dict[str, Format]:
+        """The format in which each tensor is made: row-major unless the choice of its layer says another."""
+        made: dict[str, Format] = {}
+        for graph in self._graphs:
+            made |= {name: Format.row_major(type_) for name, type_ in graph.types.items() if name not in made}
+            for layer in graph.layers:
+                if layer.name in choices:
+                    outputs = (name for name in layer.outputs if name)
+                    made |= zip(outputs, choices[layer.name].signature.outputs, strict=False)
+        return made
 
     def failed(self, choices: Mapping[str, Choice]) -> bool:
         """Whether any of the choices could not be run or gave a wrong result."""

@@ -17,17 +17,22 @@ from softneuro.plan.lower import lower_candidate
 from softneuro.plan.plan import Choice
 from softneuro.plan.program import Packing, Program, Stored
 from softneuro.problem import Problem
+from softneuro.quantisation import Quantisation, encoded, restored
+from softneuro.routines.candidates import stored_dtypes
 from softneuro.runtime.context import Context
 from softneuro.runtime.link import link
 from softneuro.runtime.team import Team
 from softneuro.tuning.profile import Measurement
-from softneuro.types import Array, Layout, to_layout
+from softneuro.types import Array, DType, Format
 
 __all__ = ["EFFORTS", "Effort", "WrongResult", "copies_of", "measure", "measure_host"]
 
 Timer = Callable[[], int]
 _MOST_PACKED_BYTES = 1 << 28
 _SHORT_ROUND = 3
+_NARROW_ERROR = {DType.QINT8: 0.05, DType.BF16: 0.02, DType.F16: 0.005}
+"""What a routine's output may differ by, as relative L2, where tensors are kept in fewer bits: several times what rounding
+does to random operands. The error that counts is measured on the model."""
 
 
 class WrongResult(SoftneuroError):
@@ -118,8 +123,8 @@ class _CopiedWeights:
                 result.append(tuple(_copy(array) for array in first))
         return result
 
-    def laid_out(self, array: Array, layout: Layout) -> Array:
-        return aligned(to_layout(array, layout))
+    def laid_out(self, array: Array, wanted: Format) -> Array:
+        return aligned(encoded(array, wanted))
 
 
 def _copy(array: Array) -> Array:
@@ -145,25 +150,51 @@ def _prepare(problem: Problem, choice: Choice, target: Target, operands: Sequenc
     context = Context(link(program, target), target)
     for name, place in program.inputs.items():
         assert isinstance(place, Stored)
-        value = operands[int(name[1:])]
+        index = int(name[1:])
+        value = operands[index]
         assert value is not None
-        context.bind(place.buffer, aligned(to_layout(value, place.format.layout)))
+        context.bind(place.buffer, aligned(encoded(value, place.format, problem.input_quantisation(index))))
     return context, program
 
 
-def _verify(context: Context, program: Program, launches: int, team: Team, choice: Choice, expected: Sequence[Array]) -> None:
+def _verify(context: Context, program: Program, launches: int, team: Team, choice: Choice, problem: Problem,
+            expected: Sequence[Array]) -> None:
     """Run the first copy and compare. Raises WrongResult when an output is further off than rounding explains."""
     context.run_first(team, launches)
-    for place, want in zip(program.outputs.values(), expected, strict=True):
+    narrow = stored_dtypes(problem, choice.signature)
+    allowed = max((_NARROW_ERROR[dtype] for dtype in narrow), default=None)
+    for index, (place, want) in enumerate(zip(program.outputs.values(), expected, strict=True)):
         assert isinstance(place, Stored)
-        got = context.view(place)
+        got = restored(context.view(place), place.format.dtype, place.type.dtype, problem.output_quantisation(index))
         if want.dtype.kind != "f":
             close = bool(np.array_equal(got, want))
+        elif allowed is not None:
+            close = _distance(got, want) <= allowed
         else:
             scale = float(np.max(np.abs(want), initial=0.0, where=np.isfinite(want))) or 1.0
             close = _close(got, want, 2e-3 * scale)
         if not close:
             raise WrongResult(f"routine {choice} gives a wrong result")
+
+
+def _distance(got: Array, want: Array) -> float:
+    """The relative L2 distance of two arrays, in float64."""
+    exact = want.astype(np.float64)
+    norm = float(np.linalg.norm(exact)) or 1.0
+    return float(np.linalg.norm(got.astype(np.float64) - exact)) / norm
+
+
+def _with_ranges(problem: Problem, values: Sequence[Array | None]) -> Problem:
+    """The problem with quantisations for the ranges of these inputs and outputs; those that were equal stay so."""
+    members: dict[Quantisation, list[Array]] = {}
+    for quantisation, value in zip(problem.quantisations, values, strict=False):
+        if quantisation is not None and value is not None:
+            members.setdefault(quantisation, []).append(value)
+    ranges = {
+        q: Quantisation.of_range(min(float(v.min(initial=0)) for v in of_q), max(float(v.max(initial=0)) for v in of_q))
+        for q, of_q in members.items()
+    }
+    return problem.quantised([ranges.get(q) if q else None for q in problem.quantisations])
 
 
 def _close(got: Array, want: Array, tolerance: float) -> bool:
@@ -183,12 +214,13 @@ def measure(problem: Problem, choices: Sequence[Choice], target: Target, team: T
     """
     how = effort or Effort()
     operands, expected = _operands(problem)
+    problem = _with_ranges(problem, [*operands, *expected])
     copies = copies_of(problem, footprint)
     trials: list[_Trial] = []
     for choice in choices:
         try:
             context, program = _prepare(problem, choice, target, operands, copies)
-            _verify(context, program, len(program.steps) // copies, team, choice, expected)
+            _verify(context, program, len(program.steps) // copies, team, choice, problem, expected)
         except SoftneuroError as error:
             finished(choice, error)
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from softneuro.codegen.target import Target
@@ -13,8 +13,10 @@ from softneuro.plan.defaults import choice_of
 from softneuro.plan.lower import fitted, problem_of
 from softneuro.plan.plan import Choice
 from softneuro.problem import Problem
-from softneuro.routines.candidates import candidates
+from softneuro.quantisation import Quantisation
+from softneuro.routines.candidates import candidates, stored_dtypes
 from softneuro.tuning.restrict import Rule, restrict
+from softneuro.types import DType
 
 __all__ = ["Offer", "Offers", "layer_names", "offers_of"]
 
@@ -41,10 +43,11 @@ def layer_names(graphs: Sequence[Graph]) -> list[str]:
     return list(dict.fromkeys(layer.name for graph in graphs for layer in graph.layers))
 
 
-def offers_of(graphs: Sequence[Graph], target: Target, threads: int, rules: Sequence[Rule] = ()) -> dict[str, Offer]:
+def offers_of(graphs: Sequence[Graph], target: Target, threads: int, rules: Sequence[Rule] = (),
+              dtypes: Collection[DType] = (DType.F32,)) -> dict[str, Offer]:
     """Name to offer for every layer that has a choice; graphs: the same model specialised for each set of shapes.
 
-    Raises InputError when the rules do not fit (see `restrict`).
+    dtypes: what tensors may be kept as besides their own type. Raises InputError when the rules do not fit (see `restrict`).
     """
     problems: dict[str, list[Problem | None]] = {}
     for index, graph in enumerate(graphs):
@@ -53,18 +56,32 @@ def offers_of(graphs: Sequence[Graph], target: Target, threads: int, rules: Sequ
                 problem = problem_of(layer, graph, threads)
                 if problem is not None:
                     problems.setdefault(layer.name, [None] * len(graphs))[index] = problem
-    known: dict[Problem, tuple[Choice, ...]] = {}
-    for problem in (p for of_layer in problems.values() for p in of_layer if p is not None):
-        if problem not in known:
-            known[problem] = tuple(map(choice_of, candidates(problem, target)))
-    found = {name: _offer(name, of_layer, known, target) for name, of_layer in problems.items()}
+    listing = _Listing(target, frozenset(dtypes))
+    found = {name: _offer(name, of_layer, listing.of, target) for name, of_layer in problems.items()}
     if not rules:
         return found
     allowed = restrict(rules, {name: offer.choices for name, offer in found.items()}, layer_names(graphs))
     return {name: replace(offer, choices=allowed[name]) for name, offer in found.items()}
 
 
-def _offer(name: str, problems: Sequence[Problem | None], known: Mapping[Problem, tuple[Choice, ...]], target: Target) -> Offer:
+class _Listing:
+    """Lists the allowed candidates of every problem once."""
+
+    def __init__(self, target: Target, dtypes: frozenset[DType]) -> None:
+        self._target, self._dtypes = target, dtypes
+        self._known: dict[tuple[Problem, tuple[Quantisation | None, ...]], tuple[Choice, ...]] = {}
+
+    def of(self, problem: Problem) -> tuple[Choice, ...]:
+        """The candidates that keep tensors only as their own type or as what is allowed, or else all."""
+        key = (problem, problem.quantisations)
+        if key not in self._known:
+            choices = tuple(map(choice_of, candidates(problem, self._target)))
+            self._known[key] = tuple(c for c in choices if stored_dtypes(problem, c.signature) <= self._dtypes) or choices
+        return self._known[key]
+
+
+def _offer(name: str, problems: Sequence[Problem | None], listed: Callable[[Problem], tuple[Choice, ...]],
+           target: Target) -> Offer:
     """The candidates of every problem that can compute the others too, though others may be sure to be faster there."""
     kept = list(problems)
     common: list[Choice] = []
@@ -72,8 +89,8 @@ def _offer(name: str, problems: Sequence[Problem | None], known: Mapping[Problem
     for index, problem in enumerate(problems):
         if problem is None or problem in met:
             continue
-        new = [choice for choice in known[problem] if choice not in common]
-        fitting = [choice for choice in common if choice in known[problem] or _fits(choice, problem, target)]
+        new = [choice for choice in listed(problem) if choice not in common]
+        fitting = [choice for choice in common if choice in listed(problem) or _fits(choice, problem, target)]
         fitting += [choice for choice in new if all(_fits(choice, other, target) for other in met)]
         if not fitting:
             _log.info("layer %r runs with its default routine at shapes set %d: no routine fits both it and the others",

@@ -11,6 +11,7 @@ import inspect
 import json
 import math
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -28,6 +29,7 @@ from softneuro.routines.routine import Built, Routine
 
 __all__ = ["Measurement", "Profile", "routine_digest"]
 
+_DECLARES = re.compile(rb"^[A-Z0-9_]+ = (also_narrow\()?Routine\(", re.MULTILINE)
 _RECORD_START = b'{"key": "'
 _LISTS = {"__init__", "table", "candidates"}  # modules that only list routines
 
@@ -72,19 +74,26 @@ def _shared_digest(folder: Path) -> str:
     """Digest of the modules among the routines that declare none and serve several."""
     paths = [path for path in sorted(folder.glob("*.py")) if path.stem not in _LISTS]
     sources = [path.read_bytes() for path in paths]
-    return hashlib.sha256(b"".join(s for s in sources if b"= Routine(" not in s)).hexdigest()
+    return hashlib.sha256(b"".join(s for s in sources if not _DECLARES.search(s))).hexdigest()
 
 
 def routine_digest(routine: Routine, built: Built) -> str:
     """Digest of the sources that decide what was measured: the routine's module, those that routines share, and the
     kernels' (16 hex digits)."""
-    build: Any = routine.build
-    while isinstance(build, partial):
-        build = build.func
-    module = inspect.getsourcefile(build) or ""
+    modules = list(_modules(routine.build))
     kernels = [jit.source_digest(launch.kernel.module) for launch in built.launches]
-    parts = [_module_digest(module), _shared_digest(Path(module).parent), *kernels]
+    parts = [*map(_module_digest, modules), _shared_digest(Path(modules[0]).parent), *kernels]
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+
+
+def _modules(build: Any) -> Iterator[str]:
+    """The modules of a function and of the routines that it was bound to."""
+    while isinstance(build, partial):
+        for argument in build.args:
+            if isinstance(argument, Routine):
+                yield from _modules(argument.build)
+        build = build.func
+    yield inspect.getsourcefile(build) or ""
 
 
 class Profile:

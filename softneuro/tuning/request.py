@@ -14,6 +14,7 @@ from softneuro.errors import InputError
 from softneuro.tuning.measure import EFFORTS
 from softneuro.tuning.ranges import RangedShapes, Size, has_ranges, representatives
 from softneuro.tuning.restrict import Rule, parse_rule
+from softneuro.types import DType
 
 if TYPE_CHECKING:
     import onnx
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_EFFORT", "Model", "Request", "Shapes", "shape_sets"]
 
 DEFAULT_EFFORT = 2
+_DTYPES = ("f32", "bf16", "f16", "qint8")
 Model: TypeAlias = Union[str, Path, bytes, "onnx.ModelProto"]
 Shapes: TypeAlias = Mapping[str, Sequence[int]]
 
@@ -30,7 +32,7 @@ class Request:
     """The arguments of `softneuro.tune`, which describes them, in the form that the parts of tuning read.
 
     shapes: one mapping for each set, at least one; ranges have become the sets that stand for them.
-    ranges: what was asked for with ranges in it.
+    ranges: what was asked for with ranges in it. dtypes: what float32 tensors may be kept as.
     """
 
     model: Model
@@ -43,6 +45,7 @@ class Request:
     profile: Path | None
     error_on_miss: bool
     target: Target
+    dtypes: tuple[DType, ...]
 
     @classmethod
     def of(cls, model: Model, *, shapes: RangedShapes | Sequence[RangedShapes] | None = None, threads: int | None = None,
@@ -50,8 +53,9 @@ class Request:
            time_limit: float | None = None, profile: str | Path | None = None, error_on_miss: bool = False,
            target: Target | None = None) -> Request:
         """Check the arguments. Raises InputError for one that is not allowed."""
-        if tuple(dtypes) != ("f32",):
-            raise InputError(f"dtypes: found {','.join(dtypes)}, needed f32 (other data types are not there yet)")
+        unknown = [dtype for dtype in dtypes if dtype not in _DTYPES]
+        if unknown or "f32" not in dtypes:
+            raise InputError(f"dtypes: found {','.join(dtypes) or 'none'}, needed f32 and any of {', '.join(_DTYPES[1:])}")
         if threads is not None and threads < 1:
             raise InputError(f"threads: found {threads}, needed 1 or more")
         if time_limit is not None and not time_limit >= 0:
@@ -67,6 +71,7 @@ class Request:
             model, tuple(part for asked in sets for part in representatives(asked)), tuple(filter(has_ranges, sets)),
             threads or cpu.allowed_cpus(), tuple(map(parse_rule, routines)), effort, time_limit,
             Path(profile) if profile is not None else None, error_on_miss, target or targets.host(),
+            tuple(map(DType, dict.fromkeys(dtypes))),
         )  # fmt: skip
 
     @property

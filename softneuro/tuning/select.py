@@ -151,7 +151,8 @@ class _Model:
         every = sorted(set(tensor.made) | wanted | ({tensor.row_major} if tensor.output else set()))
         if len(every) == 1:
             return
-        sets = [frozenset(c) for size in range(1, len(every) + 1) for c in combinations(every, size)]
+        most = min(len(every), 1 + len(tensor.readers) + tensor.output)  # the one it is made in, and one for each use
+        sets = [frozenset(c) for size in range(1, most + 1) for c in combinations(every, size)]
         variable = self._variable(len(sets))
         table = np.array([[self._conversion(tensor.name, o, present, adapt_costs) for present in sets] for o in tensor.made])
         self._add_factor(tensor.maker, variable, table)

@@ -141,7 +141,7 @@ class _Tuner:
         return [self._finished(work, selection, costs) for selection in selections]
 
     def _finished(self, work: Workload, selection: Selection, costs: Costs) -> Plan:
-        choices = dict(selection.choices) | costs.adapt_choices()
+        choices = dict(selection.choices) | costs.adapt_choices(selection.choices)
         provenance = replace(work.provenance, kept="selected", layer_ns=costs.chosen_ns(choices))
         if not costs.missing_count():  # else layers that were not measured count as nothing
             provenance = replace(provenance, predicted_ns=selection.predicted_ns, optimal=selection.optimal,

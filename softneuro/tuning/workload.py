@@ -36,7 +36,7 @@ class Workload:
 
     def offers(self, request: Request) -> Offers:
         """What each layer may run with. Raises InputError when the request's rules do not fit the model."""
-        return offers_of(self.concretes, request.target, request.threads, request.rules)
+        return offers_of(self.concretes, request.target, request.threads, request.rules, request.dtypes)
 
 
 def prepare(request: Request) -> Workload:
