@@ -15,7 +15,7 @@ from softneuro.codegen.half import narrowed_value, widened_value
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, I32, call_intrinsic
 
-__all__ = ["STORED_BYTES", "byte_value", "load_stored", "quantisation_numbers", "round_value", "store_stored"]
+__all__ = ["STORED_BYTES", "Numbers", "byte_value", "load_stored", "quantisation_numbers", "round_value", "store_stored"]
 
 STORED_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "qint8": 1}
 """Bytes of an element by what it is kept as."""

@@ -50,7 +50,7 @@ class Context:
 
     def __init__(self, linked: Linked, target: Target, *, flush_denormals: bool = False,
                  compute: Callable[[Op, Values], tuple[Array, ...]] = computed) -> None:
-        self._linked = linked
+        self.linked = linked
         self._compute = compute
         self._arena = aligned_bytes(linked.arena_bytes)
         self._words: Words = linked.words.copy()
@@ -73,17 +73,17 @@ class Context:
         """Let an input or output buffer lie in ``array`` (C-contiguous, of the buffer's size)."""
         self._views[buffer] = array
         base = array.ctypes.data
-        positions = self._linked.bound_words.get(buffer)
+        positions = self.linked.bound_words.get(buffer)
         if positions is not None and base != self._bases[buffer]:
             self._words[positions] += base - self._bases[buffer]
             self._bases[buffer] = base
 
     def view(self, stored: Stored) -> Array:
         """The tensor in logical order, without a copy, its elements as its format keeps them."""
-        buffer = self._linked.program.buffers[stored.buffer]
+        buffer = self.linked.program.buffers[stored.buffer]
         shape = physical_shape(stored.type.shape, stored.format.layout)
         if buffer.kind is BufferKind.ARENA:
-            start = self._linked.arena_offsets[stored.buffer]
+            start = self.linked.arena_offsets[stored.buffer]
             flat = self._arena[start : start + stored.format.nbytes(stored.type)].view(stored.format.dtype.numpy)
         elif buffer.kind is BufferKind.CONSTANT:
             assert buffer.array is not None
@@ -98,8 +98,8 @@ class Context:
 
     def run(self, team: Team, dynamic: Mapping[str, Array]) -> dict[str, Array]:
         """Run all steps; ``dynamic`` are the inputs kept by name. Returns all values kept by name."""
-        values: dict[str, Array] = {**self._linked.program.host_constants, **dynamic}
-        for segment in self._linked.segments:
+        values: dict[str, Array] = {**self.linked.program.host_constants, **dynamic}
+        for segment in self.linked.segments:
             if isinstance(segment, HostStep):
                 self._run_host(segment, values)
             else:
@@ -109,11 +109,11 @@ class Context:
     def run_timed(self, team: Team, dynamic: Mapping[str, Array]) -> Stamps:
         """Run all steps as `run` does, every thread noting when it does what."""
         runner = address(KernelSpec.of("runner", timed=True, flush=self._flush), self._target)
-        count = len(self._linked.step_functions)
+        count = len(self.linked.step_functions)
         cycles = _cycles(team.size, count)
         stamps = Stamps(cycles[:, : _STAMPS_A_STEP * count].reshape(team.size, count, _STAMPS_A_STEP))
-        values: dict[str, Array] = {**self._linked.program.host_constants, **dynamic}
-        for segment in self._linked.segments:
+        values: dict[str, Array] = {**self.linked.program.host_constants, **dynamic}
+        for segment in self.linked.segments:
             start = time.perf_counter_ns()
             if isinstance(segment, HostStep):
                 self._run_host(segment, values)
