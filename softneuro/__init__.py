@@ -17,22 +17,27 @@ from softneuro._version import __version__
 
 if TYPE_CHECKING:
     from softneuro import errors
+    from softneuro.calibration.table import CalibrationTable
     from softneuro.limits import ResourceLimits
     from softneuro.plan.plan import Plan
     from softneuro.runtime.session import Binding, Session, TensorInfo
+    from softneuro.tuning.calibrate import calibrate
     from softneuro.tuning.tune import Progress, tune
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program wants to hear
 
-__all__ = ["Binding", "Plan", "Progress", "ResourceLimits", "Session", "TensorInfo", "__version__", "errors", "tune"]
+__all__ = ["Binding", "CalibrationTable", "Plan", "Progress", "ResourceLimits", "Session", "TensorInfo", "__version__",
+           "calibrate", "errors", "tune"]  # fmt: skip
 
 _LAZY = {
     "Binding": "softneuro.runtime.session",
+    "CalibrationTable": "softneuro.calibration.table",
     "Plan": "softneuro.plan.plan",
     "Progress": "softneuro.tuning.tune",
     "ResourceLimits": "softneuro.limits",
     "Session": "softneuro.runtime.session",
     "TensorInfo": "softneuro.runtime.session",
+    "calibrate": "softneuro.tuning.calibrate",
     "tune": "softneuro.tuning.tune",
 }
 

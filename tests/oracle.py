@@ -122,6 +122,15 @@ def as_kept(problem: Problem, signature: Signature, values: Sequence[Array | Non
     return kept
 
 
+def as_multiplied(routine: Routine, values: Sequence[Array | None]) -> list[Array | None]:
+    """The inputs with packed weights rounded to the floats that a routine multiplies."""
+    rounded = list(values)
+    weights = values[1] if 1 in routine.packs else None
+    if routine.computes is not None and routine.computes.is_float and weights is not None:
+        rounded[1] = weights.astype(routine.computes.numpy).astype(weights.dtype)
+    return rounded
+
+
 _ROUNDING = {DType.BF16: 2.0**-8, DType.F16: 2.0**-11}
 
 
@@ -155,7 +164,7 @@ def check(routine: Routine, problem: Problem, signature: Signature, schedule: Sc
     assert refusal is None, refusal
     rng = np.random.default_rng(seed)
     for exact in (True, False):
-        values = as_kept(problem, signature, random_inputs(problem, rng, exact=exact))
+        values = as_multiplied(routine, as_kept(problem, signature, random_inputs(problem, rng, exact=exact)))
         wide = [v.astype(np.float64) if v is not None and v.dtype == np.float32 else v for v in values]
         expected = problem.op.reference(wide)
         found = execute(routine, problem, signature, schedule, target, values, threads)

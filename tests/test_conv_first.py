@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from oracle import cases, check, runnable_targets
+from oracle import as_kept, cases, check, execute, random_inputs, runnable_targets
 from test_conv_igemm import conv
 
-from softneuro.codegen.target import host
+from softneuro.codegen.target import Target, host
 from softneuro.ops.epilogue import Epilogue
 from softneuro.problem import Problem
+from softneuro.quantisation import Quantisation
 from softneuro.routines.conv_first import CONV_FIRST_F32_CHF_CHL
+from softneuro.types import DType
 
 RELU = Epilogue("relu")
 PROBLEMS = {
@@ -40,6 +43,27 @@ def test_every_problem_is_taken() -> None:
 def test_equals_reference(case: tuple) -> None:
     _, problem, signature, schedule, target = case
     check(CONV_FIRST_F32_CHF_CHL, problem, signature, schedule, target)
+
+
+@pytest.mark.parametrize("target", runnable_targets().values(), ids=runnable_targets())
+@pytest.mark.parametrize("name", ["resnet_stem", "one_output", "residual_before_relu"])
+def test_bytes_are_the_nearest(name: str, target: Target) -> None:
+    quantisation = Quantisation(2.0, 120)
+    problem = PROBLEMS[name]
+    problem = problem.quantised([quantisation] * (len(problem.inputs) + 1))
+    (signature,) = (s for s in CONV_FIRST_F32_CHF_CHL.signatures(problem) if s.outputs[0].dtype is DType.QINT8)
+    schedule = CONV_FIRST_F32_CHF_CHL.schedules(problem, target)[0]
+    values = as_kept(problem, signature, random_inputs(problem, np.random.default_rng(0), exact=True))
+    (found,) = execute(CONV_FIRST_F32_CHF_CHL, problem, signature, schedule, target, values)
+    np.testing.assert_array_equal(found, quantisation.dequantised(quantisation.quantised(problem.op.reference(values)[0])))
+
+
+def test_no_bytes_without_a_quantisation() -> None:
+    problem = PROBLEMS["residual_before_relu"]
+    some = problem.quantised([None] * len(problem.inputs) + [Quantisation(1.0, 0)])
+    for found in (problem, some):
+        kept = [str(s.outputs[0]) for s in CONV_FIRST_F32_CHF_CHL.signatures(found)]
+        assert kept == ["f32:chl", "bf16:chl"]
 
 
 @pytest.mark.parametrize(("planned", "present"), [(3, 3), (2, 5), (4, 1)])

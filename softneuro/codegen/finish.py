@@ -49,7 +49,7 @@ def store_finished(builder: Any, target: Target, epilogue: Epilogue, value: Any,
     """Store a float32 vector (with a mask, only its lanes) ``place`` bytes from y, through the epilogue.
 
     The epilogue's residual, if it has one, is read ``place`` bytes from ``residual``. kept: how y and the residual are
-    kept, None for float32; ``place`` counts bytes of that.
+    kept, None for float32; ``place`` counts bytes of that. bfloat16 too small to be normal may be kept as 0.
     """
     kept = kept or Kept()
 
@@ -60,4 +60,4 @@ def store_finished(builder: Any, target: Target, epilogue: Epilogue, value: Any,
     result = builder.fadd(value, addend()) if epilogue.residual == "before" else value
     result = activation_value(builder, target, epilogue.activation, epilogue.parameters, result)
     result = builder.fadd(result, addend()) if epilogue.residual == "after" else result
-    store_stored(builder, target, result, byte_offset(builder, y, place), kept.dtype, mask, kept.y)
+    store_stored(builder, target, result, byte_offset(builder, y, place), kept.dtype, mask, kept.y, tiny=False)

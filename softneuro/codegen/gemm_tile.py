@@ -1,51 +1,48 @@
-"""The float32 matrix-product tile: mr rows by nv vectors of accumulators in registers, and its epilogue."""
+"""The matrix-product tile of float32 or bfloat16: mr rows by nv vectors of accumulators in registers, and its epilogue."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
 from softneuro.codegen.conventions import CACHE_LINE
-from softneuro.codegen.emit import (
-    I8,
-    I64,
-    CountedLoop,
-    byte_offset,
-    load_at,
-    micro_kernel,
-    prefetch_line,
-    store_at,
-)
-from softneuro.codegen.finish import store_finished
-from softneuro.codegen.products import add_products
+from softneuro.codegen.emit import I8, I64, CountedLoop, byte_offset, load_at, micro_kernel, prefetch_line
+from softneuro.codegen.products import Operands, repeat_steps
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import F32, I32, first_lanes
+from softneuro.codegen.tile_store import TileStore
+from softneuro.codegen.vector import F32, I32
 from softneuro.ops.epilogue import Epilogue
 
 __all__ = ["gemm_tile"]
 
 
-def gemm_tile(target: Target, mr: int, nv: int, epilogue: str) -> Any:
-    """The intrinsic ``tile(taps, depth, x, zero, offsets, w, ahead, bias, y, ldy, residual, rows, columns)``.
+def gemm_tile(target: Target, mr: int, nv: int, epilogue: str, operands: Operands | None = None, kept: str = "f32",
+              odd: bool = False) -> Any:
+    """The intrinsic ``tile(taps, steps, x, zero, offsets, w, ahead, bias, y, ldy, residual, rows, columns, numbers)``.
 
-    Row i of the tile is ``sum over t < taps, k < depth of x[offsets[t][i] + 4 k] * w[t][k][:]``, plus bias,
+    Row i of the tile is ``sum over t < taps, k < steps of x[offsets[t][i]][k] * w[t][k][:]``, plus bias,
     through the epilogue, stored at ``y + i * ldy``.
 
-    offsets: int32 [taps][mr], byte offsets from ``x``, or negative for a row of ``zero`` (depth zeros).
-    w: float32 [taps][depth][nv * lanes]. bias: nv * lanes floats. ahead: address of memory to prefetch, one cache
-    line per step of k. ldy: bytes between rows of y and of residual (same shape as y). rows, columns: how much of
-    the tile is stored; the rest is computed and dropped, and every offset must be readable all the same.
-    taps and depth are at least 1.
+    operands: what x and w are kept as, None for float32; they say what a step is. odd: rows end with half a step.
+    kept: what y and residual are kept as (see `TileStore`).
+
+    offsets: int32 [taps][mr], byte offsets from ``x``, or negative for a row of ``zero`` (as long as one of x).
+    w: float32 or bfloat16 [taps][steps][nv * lanes], in pairs [taps][steps][nv * lanes][2]. bias: nv * lanes float32.
+    ahead: address of memory to prefetch, one cache line per step of k. ldy: bytes between rows of y and of residual (same
+    shape as y). rows, columns: how much of the tile is stored; the rest is computed and dropped, and every offset
+    must be readable all the same. taps and steps are at least 1. numbers: see `kept_as`.
     """
-    tile = _Tile(target, mr, nv, Epilogue.parse(epilogue))
+    tile = _Tile(target, mr, nv, operands or Operands(target), odd)
+    end = TileStore(target, mr, nv, Epilogue.parse(epilogue), kept)
 
     def body(builder: Any, args: list[Any]) -> None:
-        taps, depth, x, zero, offsets, w, ahead, bias, *place = args
-        tile.store(builder, tile.sums(builder, taps, depth, x, zero, offsets, w, ahead, bias), *place)
+        taps, steps, x, zero, offsets, w, ahead, bias, *place = args
+        end.store(builder, tile.sums(builder, taps, steps, x, zero, offsets, w, ahead, bias), *place)
 
-    return micro_kernel(f"gemm_tile_{mr}x{nv}", 13, body)
+    return micro_kernel(f"gemm_tile_{mr}x{nv}", 14, body)
 
 
 @dataclass(frozen=True)
@@ -55,37 +52,35 @@ class _Tile:
     target: Target
     mr: int
     nv: int
-    epilogue: Epilogue
+    operands: Operands
+    odd: bool
 
-    @property
-    def _vector(self) -> ir.Type:
-        return ir.VectorType(F32, self.target.f32_lanes)
-
-    @property
-    def _vector_bytes(self) -> int:
-        return 4 * self.target.f32_lanes
-
-    def _row(self, builder: Any, pointer: Any) -> list[Any]:
+    def _biases(self, builder: Any, pointer: Any) -> list[Any]:
         """The nv vectors at a byte pointer."""
-        return [load_at(builder, byte_offset(builder, pointer, j * self._vector_bytes), self._vector)
-                for j in range(self.nv)]
+        vector = ir.VectorType(F32, self.target.f32_lanes)
+        return [load_at(builder, byte_offset(builder, pointer, j * 4 * self.target.f32_lanes), vector) for j in range(self.nv)]
 
-    def sums(self, builder: Any, taps: Any, depth: Any, x: Any, zero: Any, offsets: Any, w: Any, ahead: Any,
+    def sums(self, builder: Any, taps: Any, steps: Any, x: Any, zero: Any, offsets: Any, w: Any, ahead: Any,
              bias: Any) -> list[Any]:
-        """All products over taps and depth, and the bias."""
+        """All products over taps and steps, and the bias."""
         pointers = [builder.inttoptr(address, I8.as_pointer()) for address in (w, ahead)]
-        outer = CountedLoop(builder, taps, [*pointers, *self._row(builder, bias) * self.mr])
+        outer = CountedLoop(builder, taps, [*pointers, *self._biases(builder, bias) * self.mr])
         rows = self._tap_rows(builder, x, zero, byte_offset(builder, offsets, builder.mul(outer.index, I64(4 * self.mr))))
-        inner = CountedLoop(builder, depth, outer.carried)
-        weights, line, *sums = inner.carried
-        vectors = self._row(builder, weights)
-        prefetch_line(builder, line)
-        step = builder.shl(inner.index, I64(2))
-        sums = add_products(builder, self.target, (byte_offset(builder, row, step) for row in rows), vectors, sums)
-        inner.end([byte_offset(builder, weights, self.nv * self._vector_bytes), byte_offset(builder, line, CACHE_LINE),
-                   *sums])
-        outer.end(inner.carried)
+
+        carried = repeat_steps(builder, steps, self.odd, outer.carried, functools.partial(self._step, builder, rows))
+        outer.end(carried)
         return list(outer.carried[2:])
+
+    def _step(self, builder: Any, rows: list[Any], index: Any, carried: list[Any], half: bool) -> list[Any]:
+        """Step ``index``: the pointers to weights and to what is prefetched, and the sums."""
+        weights, line, *sums = carried
+        width = self.operands.vector_bytes
+        vectors = [self.operands.vector_at(builder, byte_offset(builder, weights, j * width)) for j in range(self.nv)]
+        prefetch_line(builder, line)
+        offset = builder.mul(index, I64(self.operands.x_bytes))
+        places = (byte_offset(builder, row, offset) for row in rows)
+        sums = self.operands.add(builder, places, vectors, sums, half)
+        return [byte_offset(builder, weights, self.nv * width), byte_offset(builder, line, CACHE_LINE), *sums]
 
     def _tap_rows(self, builder: Any, x: Any, zero: Any, table: Any) -> list[Any]:
         """Byte pointers to the input rows of a tap, from its part of the offset table."""
@@ -95,38 +90,3 @@ class _Tile:
             inside = builder.icmp_signed(">=", offset, I64(0))
             rows.append(byte_offset(builder, builder.select(inside, builder.add(x, offset), zero), 0))
         return rows
-
-    def store(self, builder: Any, sums: list[Any], y: Any, ldy: Any, residual: Any, rows: Any, columns: Any) -> None:
-        """Through the epilogue to memory: all of the tile, or rows and columns at the edge."""
-        whole = builder.and_(builder.icmp_signed("==", rows, I64(self.mr)),
-                             builder.icmp_signed("==", columns, I64(self.nv * self.target.f32_lanes)))
-        with builder.if_else(whole) as (full, part):
-            with full:
-                self._store_full(builder, sums, y, ldy, residual)
-            with part:
-                self._store_part(builder, sums, y, ldy, residual, rows, columns)
-
-    def _store_full(self, builder: Any, sums: list[Any], y: Any, ldy: Any, residual: Any) -> None:
-        for i in range(self.mr):
-            row = builder.mul(ldy, I64(i))
-            for j in range(self.nv):
-                place = builder.add(row, I64(j * self._vector_bytes))
-                store_finished(builder, self.target, self.epilogue, sums[i * self.nv + j], y, residual, place)
-
-    def _store_part(self, builder: Any, sums: list[Any], y: Any, ldy: Any, residual: Any, rows: Any,
-                    columns: Any) -> None:
-        """Through a buffer on the stack, row by row with masks: small code for the rare edge."""
-        with builder.goto_entry_block():
-            buffer = builder.bitcast(builder.alloca(ir.ArrayType(self._vector, len(sums))), I8.as_pointer())
-        for index, value in enumerate(sums):
-            store_at(builder, value, byte_offset(builder, buffer, index * self._vector_bytes))
-        loop = CountedLoop(builder, rows, [])
-        row = builder.mul(loop.index, ldy)
-        for j in range(self.nv):
-            lanes_before, bytes_before = j * self.target.f32_lanes, j * self._vector_bytes
-            mask = first_lanes(builder, builder.sub(columns, I64(lanes_before)), self.target.f32_lanes)
-            slot = builder.add(builder.mul(loop.index, I64(self.nv * self._vector_bytes)), I64(bytes_before))
-            value = load_at(builder, byte_offset(builder, buffer, slot), self._vector)
-            store_finished(builder, self.target, self.epilogue, value, y, residual,
-                           builder.add(row, I64(bytes_before)), mask)
-        loop.end([])

@@ -1,8 +1,8 @@
 """Conversions between float32 vectors and the two 16-bit floats, as LLVM vector code.
 
 float16 (``f16``) through the processor's instructions where the target has them (F16C, ARMv8), else in integer
-arithmetic; bfloat16 (``bf16``) always in integer arithmetic. Both round to nearest, ties to even, and keep NaN quiet.
-16-bit values are vectors of int16.
+arithmetic; bfloat16 (``bf16``) in integer arithmetic, or by an instruction where that may take tiny numbers for 0. Both
+round to nearest, ties to even, and keep NaN quiet. 16-bit values are vectors of int16.
 """
 
 from __future__ import annotations
@@ -25,6 +25,19 @@ _TOO_LARGE = (127 + 16) << _EXPONENT  # 2^16, which is infinite in float16, as f
 _HALF = 126 << _EXPONENT  # 0.5: its last bit is worth 2^-24, as that of float16's subnormal numbers
 _F32_INFINITY, _F16_INFINITY = 0x7F800000, 0x7C00
 _F16_NAN, _BF16_QUIET = 0x7E00, 0x40
+
+
+class _BrainFloat(ir.Type):  # type: ignore[misc]
+    """LLVM's ``bfloat``, which llvmlite has no name for."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BrainFloat)
+
+    def __hash__(self) -> int:
+        return hash(_BrainFloat)
 
 
 def _has_instructions(target: Target) -> bool:
@@ -63,12 +76,17 @@ def _widened_half(builder: Any, bits: Any, words: Any, floats: Any) -> Any:
     return builder.bitcast(builder.or_(chosen, sign), floats)
 
 
-def narrowed_value(builder: Any, target: Target, value: Any, wanted: str) -> Any:
-    """The vector of 16-bit floats nearest to a float32 vector."""
+def narrowed_value(builder: Any, target: Target, value: Any, wanted: str, *, tiny: bool = True) -> Any:
+    """The vector of 16-bit floats nearest to a float32 vector.
+
+    tiny: whether numbers too small to be normal must be kept as well; without them AVX512-BF16 has an instruction.
+    """
     lanes = value.type.count
     words, halves = ir.VectorType(I32, lanes), ir.VectorType(_I16, lanes)
     if wanted == "f16" and _has_instructions(target):
         return builder.bitcast(builder.fptrunc(value, ir.VectorType(ir.HalfType(), lanes)), halves)
+    if wanted == "bf16" and not tiny and "+avx512bf16" in target.features.split(",") and lanes == 16:
+        return builder.bitcast(builder.fptrunc(value, ir.VectorType(_BrainFloat(), lanes)), halves)
     bits = builder.bitcast(value, words)
     narrow = _narrowed_brain if wanted == "bf16" else _narrowed_half
     return builder.trunc(narrow(builder, bits, words), halves)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from softneuro.codegen.target import Target
 from softneuro.plan.plan import Choice
 from softneuro.problem import Problem
-from softneuro.routines.candidates import Candidate, candidates, stored_dtypes
+from softneuro.routines.candidates import Candidate, candidates, narrow_dtypes_of
 from softneuro.types import Format
 
 __all__ = ["choice_of", "default_choice"]
@@ -20,7 +20,7 @@ def choice_of(candidate: Candidate) -> Choice:
 
 def default_choice(problem: Problem, target: Target, available: Callable[[int], Sequence[Format]]) -> Choice:
     """The first routine of the table for layers that compute; for the others, the one with the fewest bytes to convert.
-    Tensors keep their own data types.
+    Tensors keep their own data types, and so do operands.
 
     available(i) are the formats in which input i exists already.
     """
@@ -35,5 +35,5 @@ def default_choice(problem: Problem, target: Target, available: Callable[[int], 
         )
         return (rank, converted) if problem.macs() else (converted, rank)
 
-    own = [c for c in candidates(problem, target) if not stored_dtypes(problem, c.signature)]
+    own = [c for c in candidates(problem, target) if not narrow_dtypes_of(problem, c.routine, c.signature)]
     return choice_of(min(own, key=cost))

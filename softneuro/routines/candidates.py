@@ -15,8 +15,8 @@ from softneuro.routines.routine import Built, Routine, Schedule, Signature
 from softneuro.routines.table import ROUTINES
 from softneuro.types import DType
 
-__all__ = ["Candidate", "Rejection", "candidates", "empty_routine", "reference_routine", "refusal", "rejections",
-           "routine_named", "stored_dtypes"]
+__all__ = ["Candidate", "Rejection", "candidates", "empty_routine", "narrow_dtypes_of", "reference_routine", "refusal",
+           "rejections", "routine_named", "stored_dtypes"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,12 @@ def stored_dtypes(problem: Problem, signature: Signature) -> frozenset[DType]:
     """The data types other than their own that a signature keeps tensors as."""
     pairs = chain(zip(problem.inputs, signature.inputs, strict=False), zip(problem.outputs, signature.outputs, strict=True))
     return frozenset(f.dtype for t, f in pairs if t is not None and f is not None and f.dtype is not t.dtype)
+
+
+def narrow_dtypes_of(problem: Problem, routine: Routine | None, signature: Signature) -> frozenset[DType]:
+    """The data types other than their own that tensors are kept as, or that a routine rounds operands to."""
+    kept = stored_dtypes(problem, signature)
+    return kept if routine is None or routine.computes is None else kept | {routine.computes}
 
 
 def rejections(problem: Problem, target: Target,

@@ -1,4 +1,4 @@
-"""Depthwise convolution, channels last, float32: register tiles over rows and columns of output pixels.
+"""Depthwise convolution, channels last, in float32 arithmetic on tensors kept as float32 or 16 bits: register tiles over rows and columns of output pixels.
 
 Each input pixel of a tile is loaded once for each vector of channels and added into every output that its window
 covers; padding is skipped, not multiplied.
@@ -20,9 +20,9 @@ from softneuro.routines.formats import F32_CHL
 from softneuro.routines.linear import bias_of, packed_signature, reject_convolution, residual_word, weights_of
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, packed, source, target_of
 from softneuro.routines.sizes import round_up
-from softneuro.types import Array
+from softneuro.types import Array, DType, Format, Layout
 
-__all__ = ["CONV_DEPTHWISE_F32_CHL", "reject_depthwise"]
+__all__ = ["CONV_DEPTHWISE_BF16_CHL", "CONV_DEPTHWISE_F16_CHL", "CONV_DEPTHWISE_F32_CHL", "reject_depthwise"]
 
 _LARGEST_KERNEL = 49
 _TILES = ((4, 4), (2, 7), (2, 8), (4, 2), (1, 8), (2, 4), (1, 4), (2, 2), (1, 2), (1, 1))
@@ -44,8 +44,10 @@ def reject_depthwise(problem: Problem, target: Target) -> str | None:
     return None
 
 
-def _signatures(problem: Problem) -> tuple[Signature, ...]:
-    return (packed_signature(problem, F32_CHL, F32_CHL),)
+def _signatures(problem: Problem, dtype: DType) -> tuple[Signature, ...]:
+    """Outputs of the input's data type or of float32."""
+    own = Format(dtype, Layout.CHL)
+    return tuple(packed_signature(problem, own, y) for y in dict.fromkeys((own, F32_CHL)))
 
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
@@ -77,23 +79,25 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     wanted = problem.threads * _UNITS_PER_THREAD if problem.threads > 1 else 1
     chunks = min(blocks, math.ceil(wanted / max(tiles, 1)))
     kernel_h, kernel_w = problem.input(1).shape[2:]
+    x = signature.inputs[0]
+    assert x is not None
     kernel = KernelSpec.of(
         "depthwise_chl", kernel_h=kernel_h, kernel_w=kernel_w, stride_h=op.strides[0], stride_w=op.strides[1],
         dilation_h=op.dilations[0], dilation_w=op.dilations[1], rt=rt, ot=ot,
-        masked=channels % target.f32_lanes != 0, epilogue=str(op.epilogue),
+        masked=channels % target.f32_lanes != 0, epilogue=str(op.epilogue), found=x.dtype.value,
+        wanted=signature.outputs[0].dtype.value,
     )  # fmt: skip
     words = (source(0), target_of(0), packed(0), residual_word(problem), images, channels, height, width, out_height, out_width,
              op.pads[0], op.pads[1], chunks)
     return Built(launches=(Launch(kernel, words),))
 
 
-CONV_DEPTHWISE_F32_CHL = Routine(
-    name="conv.depthwise.f32.chl",
-    op=Conv,
-    reject=reject_depthwise,
-    signatures=_signatures,
-    schedules=_schedules,
-    pack=_pack,
-    build=_build,
-    packs=(1, 2),
-)
+def _routine(dtype: DType) -> Routine:
+    return Routine(
+        name=f"conv.depthwise.{dtype}.chl", op=Conv, reject=reject_depthwise,
+        signatures=lambda problem: _signatures(problem, dtype), schedules=_schedules, pack=_pack, build=_build, packs=(1, 2))
+
+
+CONV_DEPTHWISE_F32_CHL = _routine(DType.F32)
+CONV_DEPTHWISE_BF16_CHL = _routine(DType.BF16)
+CONV_DEPTHWISE_F16_CHL = _routine(DType.F16)

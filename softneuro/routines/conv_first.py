@@ -1,7 +1,8 @@
-"""Convolution of a picture with few channels, read channels first and written channels last, float32.
+"""Convolution of a picture with few channels, read channels first and written channels last, in float32.
 
 A network's input comes channels first and its inner layers are fastest channels last; this routine spares the
 conversion between them, and with so few channels the rows of the kernel, not the channels, are what is contiguous.
+What it writes may be kept as bfloat16 or as bytes, which spares another conversion.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.conv import Conv
 from softneuro.problem import Problem
-from softneuro.routines.formats import F32_CHF, F32_CHL
+from softneuro.routines.formats import F32_CHF
 from softneuro.routines.linear import (
     NUMBERS_OF_VECTORS,
     bias_of,
+    finish_numbers,
+    finished_dtypes,
     packed_signature,
     panels_of,
     register_tiles,
@@ -40,7 +43,7 @@ from softneuro.routines.routine import (
     target_of,
 )
 from softneuro.routines.sizes import round_up
-from softneuro.types import Array
+from softneuro.types import Array, DType, Format, Layout
 
 __all__ = ["CONV_FIRST_F32_CHF_CHL"]
 
@@ -63,7 +66,7 @@ def _reject(problem: Problem, target: Target) -> str | None:
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
-    return (packed_signature(problem, F32_CHF, F32_CHL),)
+    return tuple(packed_signature(problem, F32_CHF, Format(kept, Layout.CHL)) for kept in finished_dtypes(problem))
 
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
@@ -79,7 +82,7 @@ def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence
     filters, channels, *kernel = weights.shape
     rows = weights.reshape(1, filters, channels * math.prod(kernel[:-1]), kernel[-1])
     bias = bias_of(problem, values, filters)
-    return panels_of(rows.transpose(0, 2, 3, 1), width), panels_of(bias.reshape(1, -1), width)
+    return panels_of(rows.transpose(0, 2, 3, 1), width), panels_of(bias.reshape(1, -1), width), finish_numbers(problem)
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
@@ -107,9 +110,11 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
         residual_word(problem), scratch(0), buffer_bytes, problem.threads, images, channels, height, width,
         channels * kernel_rows, kernel_columns, row_stride, column_stride, above, left, out_height, out_width,
         y.shape[1], math.ceil(y.shape[1] / (nv * lanes)), rows_at_once, tiles_across * mr, buffer_row, channel_rows,
-        span,
+        span, packed(2),
     )  # fmt: skip
-    kernel = KernelSpec.of("conv_first", mr=mr, nv=nv, epilogue=str(op.epilogue))
+    kept = signature.outputs[0].dtype
+    narrow = {} if kept is DType.F32 else {"kept": kept.value}
+    kernel = KernelSpec.of("conv_first", mr=mr, nv=nv, epilogue=str(op.epilogue), **narrow)
     return Built((Launch(kernel, words),), (offsets,), buffer_bytes * problem.threads)
 
 

@@ -21,6 +21,7 @@ from softneuro.routines.formats import F32_CHL
 from softneuro.routines.linear import (
     NUMBERS_OF_VECTORS,
     bias_of,
+    itemsizes,
     packed_signature,
     panels_of,
     register_tiles,
@@ -43,7 +44,7 @@ from softneuro.routines.routine import (
 from softneuro.routines.sizes import round_up
 from softneuro.types import Array, Shape
 
-__all__ = ["CONV_IGEMM_F32_CHL", "offset_table"]
+__all__ = ["CONV_IGEMM_F32_CHL", "filters_last", "igemm_built", "igemm_schedules", "offset_table"]
 
 
 def _reject(problem: Problem, target: Target) -> str | None:
@@ -54,7 +55,7 @@ def _signatures(problem: Problem) -> tuple[Signature, ...]:
     return (packed_signature(problem, F32_CHL, F32_CHL),)
 
 
-def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
+def igemm_schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
     """Tiles that pad the filters least first, then the widest for their number of loads."""
     filters = problem.input(1).shape[0] // cast(Conv, problem.op).groups
     vectors = math.ceil(filters / target.f32_lanes)
@@ -62,7 +63,7 @@ def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
     return register_tiles(math.prod(problem.outputs[0].shape[2:]), vectors, target, widths)
 
 
-def _filters_last(weights: Array, groups: int) -> Array:
+def filters_last(weights: Array, groups: int) -> Array:
     """Weights (groups * k, c, *kernel) as a view (groups, taps, c, k)."""
     filters, channels = weights.shape[0] // groups, weights.shape[1]
     return weights.reshape(groups, filters, channels, math.prod(weights.shape[2:])).transpose(0, 3, 2, 1)
@@ -73,17 +74,18 @@ def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence
     weights = weights_of(values)
     bias = bias_of(problem, values, weights.shape[0]).reshape(groups, -1)
     zero = np.zeros(weights.shape[1], np.float32)
-    return panels_of(_filters_last(weights, groups), width), panels_of(bias, width), zero
+    return panels_of(filters_last(weights, groups), width), panels_of(bias, width), zero
 
 
-def offset_table(shape: Shape, kernel: Shape, output: Shape, op: Conv, mr: int) -> Array:
+def offset_table(shape: Shape, kernel: Shape, output: Shape, op: Conv, mr: int, itemsize: int = 4) -> Array:
     """int32 [tile][tap][mr]: byte offset in an image of the input pixel under each tap, -1 in the padding.
 
-    shape: (c, *spatial) of the input; output: spatial output sizes. Rows past the last pixel repeat it.
+    shape: (c, *spatial) of the input; output: spatial output sizes. itemsize: bytes of an element of the
+    input. Rows past the last pixel repeat it.
     """
     offsets = np.zeros((1, 1), np.int32)  # taps, pixels
     inside: Array | None = None
-    row_bytes = 4 * math.prod(shape)
+    row_bytes = itemsize * math.prod(shape)
     for axis, size in enumerate(shape[1:]):
         row_bytes //= max(1, size)
         position = (np.arange(kernel[axis])[:, None] * op.dilations[axis] - op.pads[axis]
@@ -104,20 +106,27 @@ def offset_table(shape: Shape, kernel: Shape, output: Shape, op: Conv, mr: int) 
     return np.ascontiguousarray(offsets.reshape(taps, tiles, mr).transpose(1, 0, 2))
 
 
-def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
+def igemm_built(problem: Problem, signature: Signature, schedule: Schedule, target: Target, steps: int,
+                **literals: str | bool) -> Built:
+    """The launch of the kernel for tensors kept as the signature says; ``steps`` and ``literals`` as the kernel has them."""
     op = cast(Conv, problem.op)
     x, w, y = problem.input(0), problem.input(1), problem.outputs[0]
     mr, nv = schedule["mr"], schedule["nv"]
     filters = w.shape[0] // op.groups
-    pixels = math.prod(y.shape[2:])
+    read, written = itemsizes(signature)
     words = (
         source(0), target_of(0), packed(0), packed(1), table(0), packed(2), residual_word(problem),
-        pixels, math.prod(w.shape[2:]), w.shape[1], filters,
+        math.prod(y.shape[2:]), math.prod(w.shape[2:]), steps, filters,
         math.ceil(filters / (nv * target.f32_lanes)), op.groups, x.shape[0],
-        4 * math.prod(x.shape[1:]), 4 * math.prod(y.shape[1:]), 4 * y.shape[1],
+        read * math.prod(x.shape[1:]), written * math.prod(y.shape[1:]), written * y.shape[1], 0,
     )  # fmt: skip
-    kernel = KernelSpec.of("igemm", mr=mr, nv=nv, epilogue=str(op.epilogue))
-    return Built(launches=(Launch(kernel, words),), tables=(offset_table(x.shape[1:], w.shape[2:], y.shape[2:], op, mr),))
+    kernel = KernelSpec.of("igemm", mr=mr, nv=nv, epilogue=str(op.epilogue), **literals)
+    offsets = offset_table(x.shape[1:], w.shape[2:], y.shape[2:], op, mr, read)
+    return Built(launches=(Launch(kernel, words),), tables=(offsets,))
+
+
+def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
+    return igemm_built(problem, signature, schedule, target, problem.input(1).shape[1])
 
 
 CONV_IGEMM_F32_CHL = Routine(
@@ -125,7 +134,7 @@ CONV_IGEMM_F32_CHL = Routine(
     op=Conv,
     reject=_reject,
     signatures=_signatures,
-    schedules=_schedules,
+    schedules=igemm_schedules,
     pack=_pack,
     build=_build,
     packs=(1, 2),

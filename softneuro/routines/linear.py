@@ -15,12 +15,14 @@ from softneuro.ops.conv_transpose import ConvTranspose
 from softneuro.ops.matmul import MatMul
 from softneuro.problem import Problem
 from softneuro.routines.formats import reject_unless_f32
+from softneuro.routines.narrow import numbers_of
 from softneuro.routines.routine import Address, Schedule, Signature, source
 from softneuro.routines.sizes import balanced
-from softneuro.types import Array, Format
+from softneuro.types import Array, DType, Format
 
-__all__ = ["NUMBERS_OF_VECTORS", "bias_of", "has_constant_weights", "packed_signature", "panels_of", "register_tiles",
-           "reject_convolution", "reject_large_image", "reject_operands", "residual_word", "weights_of"]
+__all__ = ["NUMBERS_OF_VECTORS", "bias_of", "finish_numbers", "finished_dtypes", "has_constant_weights", "itemsizes",
+           "packed_signature", "panels_of", "register_tiles", "reject_convolution", "reject_large_image", "reject_operands",
+           "residual_word", "weights_of"]
 
 NUMBERS_OF_VECTORS = (2, 3, 4, 1)
 """How many vectors wide register tiles are, the default first."""
@@ -76,6 +78,13 @@ def packed_signature(problem: Problem, x: Format, y: Format, residual: Format | 
     return Signature(tuple(inputs), (y,))
 
 
+def itemsizes(signature: Signature) -> tuple[int, int]:
+    """Bytes of an element of input 0 and of the output."""
+    x = signature.inputs[0]
+    assert x is not None
+    return x.dtype.itemsize, signature.outputs[0].dtype.itemsize
+
+
 def residual_word(problem: Problem) -> Address | int:
     """The address of the residual, or 0 without one."""
     return source(len(problem.inputs) - 1) if _op(problem).epilogue.residual else 0
@@ -107,6 +116,20 @@ def bias_of(problem: Problem, values: Sequence[Array | None], count: int) -> Arr
     bias = values[2]
     assert bias is not None
     return bias
+
+
+def finished_dtypes(problem: Problem) -> tuple[DType, ...]:
+    """What a routine that computes in float32 may keep its output as, and the residual with it: float32 first."""
+    quantisations = [problem.output_quantisation()]
+    if _op(problem).epilogue.residual:
+        quantisations.append(problem.input_quantisation(len(problem.inputs) - 1))
+    return (DType.F32, DType.BF16) if None in quantisations else (DType.F32, DType.BF16, DType.QINT8)
+
+
+def finish_numbers(problem: Problem) -> Array:
+    """float32 scale and zero point of the output, then of the residual, as `kept_as` reads them."""
+    residual = problem.input_quantisation(len(problem.inputs) - 1) if _op(problem).epilogue.residual else None
+    return np.concatenate([numbers_of(problem.output_quantisation()), numbers_of(residual)])
 
 
 def panels_of(values: Array, width: int) -> Array:

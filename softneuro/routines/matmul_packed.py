@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
+from softneuro.codegen.products import Operands
 from softneuro.codegen.spec import KernelSpec
+from softneuro.codegen.storage import STORED_BYTES
 from softneuro.codegen.target import Target
 from softneuro.ops.matmul import MatMul
 from softneuro.problem import Problem
@@ -25,24 +27,30 @@ from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signatu
 __all__ = ["MATMUL_PACKED_F32_PLAIN", "packed_kernel", "packed_product"]
 
 
-def packed_kernel(problem: Problem, mr: int, nv: int) -> KernelSpec:
-    """The kernel for tiles of mr rows by nv vectors."""
-    return KernelSpec.of("matmul_packed", mr=mr, nv=nv, epilogue=str(cast(MatMul, problem.op).epilogue))
+def packed_kernel(problem: Problem, mr: int, nv: int, **types: str | bool) -> KernelSpec:
+    """The kernel for tiles of mr rows by nv vectors; ``types`` as the kernel has them."""
+    return KernelSpec.of("matmul_packed", mr=mr, nv=nv, epilogue=str(cast(MatMul, problem.op).epilogue), **types)
 
 
-def packed_product(problem: Problem, mr: int, nv: int, copy: bool, target: Target) -> Built:
-    """The product with b packed in panels of nv vectors; ``copy`` as in `rows_of`."""
-    product = product_of(problem)
-    rows = rows_of(problem, product, copy)
+def packed_product(problem: Problem, mr: int, nv: int, copy: bool, target: Target, operands: Operands | None = None,
+                   **types: str | bool) -> Built:
+    """The product with b packed in panels of nv vectors; ``copy`` as in `rows_of`.
+
+    operands: what a and b are kept as, None for float32. types: as the kernel has them.
+    """
+    product, sides = product_of(problem), operands or Operands(target)
+    steps = sides.steps(product.k)
+    rows = rows_of(problem, product, copy, STORED_BYTES[sides.x])
     words = (
         rows.word, target_of(0), packed(0), packed(1), table(0), table(1), residual_word(problem),
-        product.batches, product.m, product.k, product.n, rows.row_bytes,
+        product.batches, product.m, steps, product.n, rows.row_bytes,
     )  # fmt: skip
+    b_bytes = panel_bytes(product, nv * target.f32_lanes, steps, sides.weight_bytes)
     tables = (
         row_offsets(product.m, mr, rows.row_bytes),
-        batch_table(product, rows.matrix_bytes, panel_bytes(product, nv * target.f32_lanes)),
+        batch_table(product, rows.matrix_bytes, b_bytes),
     )
-    launch = Launch(packed_kernel(problem, mr, nv), words)
+    launch = Launch(packed_kernel(problem, mr, nv, **types), words)
     return Built(launches=(*rows.launches, launch), tables=tables, scratch=rows.scratch)
 
 

@@ -34,10 +34,13 @@ def _transposed(problem: Problem) -> bool:
     return cast(MatMul, problem.op).transpose_a and problem.input(0).rank >= 2
 
 
-def rows_of(problem: Problem, product: Product, copy: bool) -> Rows:
-    """a's rows in place, or with ``copy`` in scratch, an odd number of cache lines apart and untransposed."""
+def rows_of(problem: Problem, product: Product, copy: bool, itemsize: int = 4) -> Rows:
+    """a's rows in place, or with ``copy`` in scratch, an odd number of cache lines apart and untransposed.
+
+    itemsize: bytes of an element of a, 4 for copies.
+    """
     if not copy:
-        return Rows((), source(0), 4 * product.k, 4 * product.k * product.m, 0)
+        return Rows((), source(0), itemsize * product.k, itemsize * product.k * product.m, 0)
     row_bytes = odd_lines(4 * product.k)
     words = (source(0), scratch(), product.a_count, product.m, product.k, row_bytes)
     launch = Launch(KernelSpec.of("matmul_rows", transpose=_transposed(problem)), words)

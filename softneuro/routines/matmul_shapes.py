@@ -25,7 +25,7 @@ from softneuro.routines.routine import Schedule, Signature
 from softneuro.routines.sizes import round_up
 from softneuro.types import Array, Format, Shape
 
-__all__ = ["Product", "batch_table", "constant_refusal", "constant_signatures", "format_of", "packed_panels",
+__all__ = ["Product", "batch_table", "constant_refusal", "constant_signatures", "format_of", "matrices_of", "packed_panels",
            "panel_bytes", "product_of", "refusal", "row_offsets", "tile_schedules"]
 
 _MOST_TILE_ROWS = 32
@@ -134,9 +134,9 @@ def packed_panels(problem: Problem, schedule: Schedule, target: Target,
     return panels_of(b, width), panels_of(bias.reshape(1, -1), width)
 
 
-def panel_bytes(product: Product, width: int) -> int:
-    """Bytes of one packed matrix of b."""
-    return round_up(product.n, width) * product.k * 4
+def panel_bytes(product: Product, width: int, steps: int, weight_bytes: int) -> int:
+    """Bytes of one packed matrix of b, ``weight_bytes`` for each step of a column."""
+    return round_up(product.n, width) * steps * weight_bytes
 
 
 def row_offsets(m: int, mr: int, row_bytes: int) -> Array:

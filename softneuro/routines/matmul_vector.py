@@ -18,7 +18,8 @@ from softneuro.routines.matmul_packed import packed_kernel, packed_product
 from softneuro.routines.matmul_shapes import constant_refusal, constant_signatures, packed_panels, product_of
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, packed, source, target_of
 
-__all__ = ["MATMUL_VECTOR_F32_PLAIN"]
+__all__ = ["MATMUL_VECTOR_F32_PLAIN", "reject_many_rows", "reject_matrices", "tile_rows", "vector_kernel", "vector_product",
+           "vector_schedules"]
 
 _MOST_ROWS = 8
 _MOST_TILE_ROWS = 14
@@ -26,10 +27,8 @@ _VARIANTS = ((2, 2, 32), (2, 4, 4), (1, 4, 4), (4, 1, 32), (4, 2, 16), (1, 2, 8)
 """(vectors of a panel, panels read at once, cache lines prefetched ahead) that came out fast on some size."""
 
 
-def _reject(problem: Problem, target: Target) -> str | None:
-    reason = constant_refusal(problem, target)
-    if reason is not None:
-        return reason
+def reject_matrices(problem: Problem) -> str | None:
+    """What all such routines need: one matrix, and rows on its left."""
     count = product_of(problem).b_count
     if count > 1:
         return f"found {count} matrices on the right, needed one"
@@ -38,12 +37,13 @@ def _reject(problem: Problem, target: Target) -> str | None:
     return None
 
 
-def _unpromising(problem: Problem, target: Target) -> str | None:
+def reject_many_rows(problem: Problem, target: Target) -> str | None:
+    """Why others are sure to be faster."""
     rows = product_of(problem).m
     return f"found {rows} rows, needed at most {_MOST_ROWS}" if rows > _MOST_ROWS else None
 
 
-def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
+def vector_schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
     """mr: rows. nv, streams, lines: as in `_VARIANTS`."""
     product = product_of(problem)
     rows = min(product.m, _MOST_ROWS)
@@ -57,27 +57,38 @@ def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
     return tuple(found[:4])
 
 
-def _own_kernel(problem: Problem, schedule: Schedule) -> KernelSpec:
+def vector_kernel(problem: Problem, schedule: Schedule, **types: str | bool) -> KernelSpec:
+    """The kernel of a schedule; ``types`` as the kernel has them."""
     mr, nv, streams, lines = (schedule[key] for key in ("mr", "nv", "streams", "lines"))
     epilogue = str(cast(MatMul, problem.op).epilogue)
-    return KernelSpec.of("matmul_vector", mr=mr, nv=nv, streams=streams, ahead=CACHE_LINE * lines, epilogue=epilogue)
+    return KernelSpec.of("matmul_vector", mr=mr, nv=nv, streams=streams, ahead=CACHE_LINE * lines, epilogue=epilogue, **types)
 
 
-def _tile_rows(schedule: Schedule, target: Target) -> int:
+def vector_product(problem: Problem, schedule: Schedule, steps: int, **types: str | bool) -> Built:
+    """The launch for as many rows as the schedule says; ``steps`` and ``types`` as the kernel has them."""
+    product = product_of(problem)
+    words = (source(0), target_of(0), packed(0), packed(1), residual_word(problem), product.k, product.n, steps)
+    return Built(launches=(Launch(vector_kernel(problem, schedule, **types), words),))
+
+
+def tile_rows(schedule: Schedule, target: Target) -> int:
     """Rows of the register tiles for other numbers of rows."""
     return min(_MOST_TILE_ROWS, target.most_rows(schedule["nv"]))
 
 
+def _reject(problem: Problem, target: Target) -> str | None:
+    return constant_refusal(problem, target) or reject_matrices(problem)
+
+
 def _kernels(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> tuple[KernelSpec, ...]:
-    return _own_kernel(problem, schedule), packed_kernel(problem, _tile_rows(schedule, target), schedule["nv"])
+    return vector_kernel(problem, schedule), packed_kernel(problem, tile_rows(schedule, target), schedule["nv"])
 
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
     product = product_of(problem)
     if product.m != schedule["mr"]:
-        return packed_product(problem, _tile_rows(schedule, target), schedule["nv"], False, target)
-    words = (source(0), target_of(0), packed(0), packed(1), residual_word(problem), product.k, product.n)
-    return Built(launches=(Launch(_own_kernel(problem, schedule), words),))
+        return packed_product(problem, tile_rows(schedule, target), schedule["nv"], False, target)
+    return vector_product(problem, schedule, product.k)
 
 
 MATMUL_VECTOR_F32_PLAIN = Routine(
@@ -85,10 +96,10 @@ MATMUL_VECTOR_F32_PLAIN = Routine(
     op=MatMul,
     reject=_reject,
     signatures=constant_signatures,
-    schedules=_schedules,
+    schedules=vector_schedules,
     pack=packed_panels,
     build=_build,
-    unpromising=_unpromising,
+    unpromising=reject_many_rows,
     kernels=_kernels,
     packs=(1, 2),
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
+
+import numpy as np
 
 from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
@@ -11,10 +13,11 @@ from softneuro.ops.pointwise import OPCODES, Pointwise, Ref, TypedInstruction, t
 from softneuro.ops.pointwise_opcodes import CAST_PREFIX
 from softneuro.problem import Problem
 from softneuro.routines.broadcast import Walk, walk
-from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, Word, source, target_of
-from softneuro.types import DType, Format, Layout, TensorType
+from softneuro.routines.narrow import numbers_of
+from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, Word, packed, source, target_of
+from softneuro.types import Array, DType, Format, Layout, TensorType
 
-__all__ = ["POINTWISE_FUSED_F32_CHF", "POINTWISE_FUSED_F32_CHL"]
+__all__ = ["POINTWISE_FUSED_F32_CHF", "POINTWISE_FUSED_F32_CHL", "POINTWISE_FUSED_NARROW"]
 
 _MOST_INPUTS = 8
 _WALK_AXES = 4
@@ -69,10 +72,13 @@ def _input_layout(type_: TensorType, output: TensorType, layout: Layout) -> Layo
     return layout if type_.rank == output.rank else Format.row_major(type_).layout
 
 
-def _walk(problem: Problem, layout: Layout) -> Walk:
+def _walk(problem: Problem, layout: Layout, kept: Sequence[Format | None] = ()) -> Walk:
+    """kept: the formats of the inputs where they are not of the inputs' data types."""
     output = problem.outputs[0]
     types = [problem.input(i) for i in range(len(problem.inputs))]
-    return walk(output.shape, layout, [(t, _input_layout(t, output, layout)) for t in types])
+    layouts = [_input_layout(t, output, layout) for t in types]
+    stored = [TensorType(f.dtype, t.shape) if f else t for t, f in zip(types, kept, strict=True)] if kept else types
+    return walk(output.shape, layout, list(zip(stored, layouts, strict=True)))
 
 
 def _output_layout(problem: Problem, layout: Layout) -> Layout:
@@ -109,26 +115,68 @@ def _signatures(problem: Problem, layout: Layout) -> tuple[Signature, ...]:
     return (Signature(inputs, (Format(output.dtype, own),)),)
 
 
+def _whole(problem: Problem) -> list[int]:
+    """The inputs that are as large as the output and may be kept in fewer bits, as it may."""
+    return [i for i, (t, constant) in enumerate(zip(problem.inputs, problem.constant, strict=True))
+            if t == problem.outputs[0] and not constant]
+
+
+def _refused_dtype(problem: Problem, layout: Layout, dtype: DType) -> str | None:
+    reason = _reject(problem, layout)
+    if reason is not None or dtype is DType.F32:
+        return reason
+    whole = _whole(problem)
+    if problem.outputs[0].dtype is not DType.F32 or not whole:
+        return f"found {problem.outputs[0]} of smaller or constant inputs, needed f32 of an input of that shape"
+    if dtype is DType.QINT8 and None in (problem.output_quantisation(), *map(problem.input_quantisation, whole)):
+        return f"found no quantisations for {dtype}, needed those of inputs and output"
+    return None
+
+
+def _narrow_signatures(problem: Problem, layout: Layout, dtype: DType) -> tuple[Signature, ...]:
+    """Large inputs and output kept as ``dtype``, or either of them as float32; small inputs as they are."""
+    (own,) = _signatures(problem, layout)
+    if dtype is DType.F32:
+        return (own,)
+    whole = _whole(problem)
+    inputs = tuple(Format(dtype, f.layout) if i in whole and f else f for i, f in enumerate(own.inputs))
+    outputs = (Format(dtype, own.outputs[0].layout),)
+    return Signature(inputs, outputs), Signature(inputs, own.outputs), Signature(own.inputs, outputs)
+
+
+def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence[Array | None]) -> tuple[Array, ...]:
+    known = problem.quantisations or (None,) * (len(problem.inputs) + 1)
+    return (np.concatenate([numbers_of(quantisation) for quantisation in known]),)
+
+
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
-    found = _walk(problem, signature.outputs[0].layout).padded(_WALK_AXES)
+    found = _walk(problem, signature.outputs[0].layout, signature.inputs).padded(_WALK_AXES)
     words: list[Word] = [*found.sizes, target_of(0)]
     for index, strides in enumerate(found.strides):
         words += [source(index), *strides]
-    dtypes = ",".join(problem.input(i).dtype for i in range(len(problem.inputs)))
-    kernel = KernelSpec.of("pointwise", program=cast(Pointwise, problem.op).program, inputs=dtypes)
-    return Built(launches=(Launch(kernel, tuple(words)),))
+    program, dtypes = cast(Pointwise, problem.op).program, ",".join(problem.input(i).dtype for i in range(len(problem.inputs)))
+    types = [*(problem.input(i) for i in range(len(problem.inputs))), problem.outputs[0]]
+    kept = [*(f for f in signature.inputs if f), signature.outputs[0]]
+    if all(f.dtype is t.dtype for f, t in zip(kept, types, strict=True)):
+        return Built((Launch(KernelSpec.of("pointwise", program=program, inputs=dtypes), tuple(words)),))
+    kernel = KernelSpec.of("pointwise", program=program, inputs=dtypes, found=",".join(f.dtype for f in kept[:-1]),
+                           wanted=kept[-1].dtype.value)
+    return Built((Launch(kernel, (*words, packed(0))),))
 
 
-def _bound(layout: Layout) -> Routine:
+def _bound(layout: Layout, dtype: DType = DType.F32) -> Routine:
     return Routine(
-        name=f"pointwise.fused.f32.{layout}",
+        name=f"pointwise.fused.{dtype}.{layout}",
         op=Pointwise,
-        reject=lambda problem, target: _reject(problem, layout),
-        signatures=lambda problem: _signatures(problem, layout),
+        reject=lambda problem, target: _refused_dtype(problem, layout, dtype),
+        signatures=lambda problem: _narrow_signatures(problem, layout, dtype),
         build=_build,
+        pack=_pack,
         tolerance=8.0,
     )
 
 
 POINTWISE_FUSED_F32_CHF = _bound(Layout.CHF)
 POINTWISE_FUSED_F32_CHL = _bound(Layout.CHL)
+POINTWISE_FUSED_NARROW = tuple(_bound(layout, dtype) for dtype in (DType.BF16, DType.F16, DType.QINT8)
+                               for layout in (Layout.CHL, Layout.CHF))

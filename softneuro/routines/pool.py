@@ -15,6 +15,7 @@ from softneuro.codegen.target import Target
 from softneuro.ops.pool import Pool, tap_counts
 from softneuro.problem import Problem
 from softneuro.routines.formats import F32_CHF, F32_CHL, reject_unless_f32
+from softneuro.routines.narrow import narrow_dtypes, numbers_of, stored_dtype
 from softneuro.routines.routine import (
     Address,
     Built,
@@ -23,15 +24,16 @@ from softneuro.routines.routine import (
     Schedule,
     Signature,
     Word,
+    packed,
     scratch,
     source,
     table,
     target_of,
 )
 from softneuro.routines.sizes import round_up
-from softneuro.types import Array
+from softneuro.types import Array, DType, Format, Layout
 
-__all__ = ["POOL_WINDOW_F32_CHF", "POOL_WINDOW_F32_CHL", "Axis", "pool_axes", "reject_pool"]
+__all__ = ["POOL_WINDOW_F32_CHF", "POOL_WINDOW_F32_CHL", "POOL_WINDOW_NARROW_CHL", "Axis", "pool_axes", "reject_pool"]
 
 _AXES = 3
 
@@ -83,12 +85,12 @@ def pool_axes(problem: Problem) -> tuple[Axis, Axis, Axis]:
     return d, h, w
 
 
-def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
+def _schedules(problem: Problem, target: Target, lanes: int) -> tuple[Schedule, ...]:
     """nv: vectors of channels at a time, balanced so that the last group is nearly full.
 
     passes: windows whole, or first along w and then along d and h where that is less than half the taps.
     """
-    vectors = math.ceil(problem.input(0).shape[1] / target.f32_lanes)
+    vectors = math.ceil(problem.input(0).shape[1] / lanes)
     balanced = [math.ceil(vectors / math.ceil(vectors / most)) for most in (4, 8) if 2 * most < target.registers]
     d, h, w = pool_axes(problem)
     separable = 2 * (d.stride * h.stride * w.kernel + d.kernel * h.kernel) < d.kernel * h.kernel * w.kernel
@@ -96,39 +98,71 @@ def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
     return tuple({"nv": max(1, nv), "passes": p} for p in passes for nv in dict.fromkeys(balanced))
 
 
-def _chl_words(x: Address, y: Address, images: int, channels: int, axes: Sequence[Axis],
-               tables: Sequence[int]) -> tuple[Word, ...]:
+def _chl_words(x: Address, y: Address, images: int, channels: int, axes: Sequence[Axis], tables: Sequence[int],
+               size: int) -> tuple[Word, ...]:
+    """size: bytes of an element of x."""
     d, h, w = axes
-    steps = (4 * channels * w.size * h.size, 4 * channels * w.size, 4 * channels)
+    steps = (size * channels * w.size * h.size, size * channels * w.size, size * channels)
     return (
         x, y, images, channels, d.outputs, h.outputs, w.outputs, steps[0] * d.size, *steps,
-        *(step * axis.dilation for step, axis in zip(steps, axes, strict=True)), *(table(t) for t in tables),
+        *(step * axis.dilation for step, axis in zip(steps, axes, strict=True)), *(table(t) for t in tables), packed(0), packed(1),
     )  # fmt: skip
 
 
 def _build_chl(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
     images, channels = problem.input(0).shape[:2]
     d, h, w = pool_axes(problem)
-    kernel = KernelSpec.of("pool_chl", kind=cast(Pool, problem.op).kind, nv=schedule["nv"])
+    kind, before, after = cast(Pool, problem.op).kind, stored_dtype(signature), signature.outputs[0].dtype
+    between = before if kind == "max" else DType.F32
+
+    def kernel(found: DType, wanted: DType) -> KernelSpec:
+        return KernelSpec.of("pool_chl", kind=kind, nv=schedule["nv"], found=found.value, wanted=wanted.value)
+
     if schedule["passes"] == 1:
-        words = _chl_words(source(0), target_of(0), images, channels, (d, h, w), (0, 1, 2))
-        return Built((Launch(kernel, words),), (d.windows, h.windows, w.windows))
+        words = _chl_words(source(0), target_of(0), images, channels, (d, h, w), (0, 1, 2), before.itemsize)
+        return Built((Launch(kernel(before, after), words),), (d.windows, h.windows, w.windows))
     d_in, h_in, w_in = Axis.through(d.size), Axis.through(h.size), Axis.through(w.outputs)
-    first = _chl_words(source(0), scratch(), images, channels, (d_in, h_in, w), (3, 4, 2))
-    second = _chl_words(scratch(), target_of(0), images, channels, (d, h, w_in), (0, 1, 5))
+    first = _chl_words(source(0), scratch(), images, channels, (d_in, h_in, w), (3, 4, 2), before.itemsize)
+    second = _chl_words(scratch(), target_of(0), images, channels, (d, h, w_in), (0, 1, 5), between.itemsize)
     tables = (d.windows, h.windows, w.windows, d_in.windows, h_in.windows, w_in.windows)
-    between = 4 * images * channels * d.size * h.size * w.outputs
-    return Built((Launch(kernel, first), Launch(kernel, second)), tables, between)
+    nbytes = between.itemsize * images * channels * d.size * h.size * w.outputs
+    return Built((Launch(kernel(before, between), first), Launch(kernel(between, after), second)), tables, nbytes)
 
 
-POOL_WINDOW_F32_CHL = Routine(
-    name="pool.window.f32.chl",
-    op=Pool,
-    reject=reject_pool,
-    signatures=lambda problem: (Signature((F32_CHL,), (F32_CHL,)),),
-    schedules=_schedules,
-    build=_build_chl,
-)
+def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence[Array | None]) -> tuple[Array, ...]:
+    return numbers_of(problem.input_quantisation(0)), numbers_of(problem.output_quantisation())
+
+
+def _refused_dtype(problem: Problem, target: Target, dtype: DType) -> str | None:
+    """Bytes need quantisations, and maxima of bytes the same one on both sides."""
+    moved = cast(Pool, problem.op).kind == "max"
+    reason = reject_pool(problem, target)
+    if reason is not None or dtype is DType.F32 or dtype in narrow_dtypes(problem, moved=moved):
+        return reason
+    return f"found no quantisations for {dtype}, needed {'one for input and output' if moved else 'those of input and output'}"
+
+
+def _chl_signatures(problem: Problem, dtype: DType) -> tuple[Signature, ...]:
+    """Outputs of the input's data type, and averages as float32 too."""
+    own = Format(dtype, Layout.CHL)
+    outputs = (own,) if cast(Pool, problem.op).kind == "max" else dict.fromkeys((own, F32_CHL))
+    return tuple(Signature((own,), (y,)) for y in outputs)
+
+
+def _lanes(problem: Problem, target: Target, dtype: DType) -> int:
+    """Channels in a vector: maxima of bytes are taken byte by byte, all else is done in float32."""
+    return target.f32_lanes * (4 if dtype is DType.QINT8 and cast(Pool, problem.op).kind == "max" else 1)
+
+
+def _chl_routine(dtype: DType) -> Routine:
+    return Routine(
+        name=f"pool.window.{dtype}.chl", op=Pool, reject=lambda problem, target: _refused_dtype(problem, target, dtype),
+        signatures=lambda problem: _chl_signatures(problem, dtype), build=_build_chl, pack=_pack,
+        schedules=lambda problem, target: _schedules(problem, target, _lanes(problem, target, dtype)))
+
+
+POOL_WINDOW_F32_CHL = _chl_routine(DType.F32)
+POOL_WINDOW_NARROW_CHL = tuple(_chl_routine(dtype) for dtype in (DType.BF16, DType.F16, DType.QINT8))
 
 
 def _build_chf(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:

@@ -10,7 +10,7 @@ from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.base import Op
 from softneuro.problem import Problem
-from softneuro.types import Array, Format
+from softneuro.types import Array, DType, Format
 
 __all__ = ["Address", "Area", "Built", "Launch", "Routine", "Schedule", "Signature", "Word",
            "packed", "scratch", "source", "table", "target_of"]
@@ -130,6 +130,8 @@ class Routine:
         before those sizes are met; empty when they are always the ones of its launches (not so if it may alias).
     approximate: rounds more than summing the products would, so that tuning looks at the whole plan's error before it
     keeps a plan that uses it.
+    computes: the data type that operands are rounded to before they are multiplied, if another than the problem's; tuning
+        offers the routine only where tensors may be kept as that, whatever its signature keeps them as.
     tolerance: largest allowed error in units of eps * sqrt(accumulation length) * scale of the output.
     """
 
@@ -149,3 +151,4 @@ class Routine:
     )
     tolerance: float = 4.0
     approximate: bool = False
+    computes: DType | None = None

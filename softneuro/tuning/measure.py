@@ -18,7 +18,7 @@ from softneuro.plan.plan import Choice
 from softneuro.plan.program import Packing, Program, Stored
 from softneuro.problem import Problem
 from softneuro.quantisation import Quantisation, encoded, restored
-from softneuro.routines.candidates import stored_dtypes
+from softneuro.routines.candidates import narrow_dtypes_of, routine_named
 from softneuro.runtime.context import Context
 from softneuro.runtime.link import link
 from softneuro.runtime.team import Team
@@ -161,7 +161,7 @@ def _verify(context: Context, program: Program, launches: int, team: Team, choic
             expected: Sequence[Array]) -> None:
     """Run the first copy and compare. Raises WrongResult when an output is further off than rounding explains."""
     context.run_first(team, launches)
-    narrow = stored_dtypes(problem, choice.signature)
+    narrow = narrow_dtypes_of(problem, routine_named(choice.routine, type(problem.op)), choice.signature)
     allowed = max((_NARROW_ERROR[dtype] for dtype in narrow), default=None)
     for index, (place, want) in enumerate(zip(program.outputs.values(), expected, strict=True)):
         assert isinstance(place, Stored)

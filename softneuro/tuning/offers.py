@@ -14,7 +14,7 @@ from softneuro.plan.lower import fitted, problem_of
 from softneuro.plan.plan import Choice
 from softneuro.problem import Problem
 from softneuro.quantisation import Quantisation
-from softneuro.routines.candidates import candidates, stored_dtypes
+from softneuro.routines.candidates import candidates, narrow_dtypes_of
 from softneuro.tuning.restrict import Rule, restrict
 from softneuro.types import DType
 
@@ -47,7 +47,8 @@ def offers_of(graphs: Sequence[Graph], target: Target, threads: int, rules: Sequ
               dtypes: Collection[DType] = (DType.F32,)) -> dict[str, Offer]:
     """Name to offer for every layer that has a choice; graphs: the same model specialised for each set of shapes.
 
-    dtypes: what tensors may be kept as besides their own type. Raises InputError when the rules do not fit (see `restrict`).
+    dtypes: what tensors may be kept as besides their own type, and operands rounded to.
+    Raises InputError when the rules do not fit (see `restrict`).
     """
     problems: dict[str, list[Problem | None]] = {}
     for index, graph in enumerate(graphs):
@@ -72,11 +73,12 @@ class _Listing:
         self._known: dict[tuple[Problem, tuple[Quantisation | None, ...]], tuple[Choice, ...]] = {}
 
     def of(self, problem: Problem) -> tuple[Choice, ...]:
-        """The candidates that keep tensors only as their own type or as what is allowed, or else all."""
+        """The candidates that keep tensors and operands only as their own type or as what is allowed, or else all."""
         key = (problem, problem.quantisations)
         if key not in self._known:
-            choices = tuple(map(choice_of, candidates(problem, self._target)))
-            self._known[key] = tuple(c for c in choices if stored_dtypes(problem, c.signature) <= self._dtypes) or choices
+            found = candidates(problem, self._target)
+            allowed = [c for c in found if narrow_dtypes_of(problem, c.routine, c.signature) <= self._dtypes]
+            self._known[key] = tuple(map(choice_of, allowed or found))
         return self._known[key]
 
 

@@ -12,8 +12,8 @@ __all__ = ["Progress", "Report"]
 class Progress:
     """``done`` of ``total`` units of a stage, and what is at hand.
 
-    stage: ``import``, ``compile`` (kernels), ``measure`` (candidates, those that were known before included), ``select``
-    or ``check`` (percent), in this order.
+    stage: ``import``, ``calibrate`` (samples), ``compile`` (kernels), ``measure`` (candidates, those that were known before
+    included), ``select`` or ``check`` (percent), in this order.
     """
 
     stage: str

@@ -8,7 +8,7 @@ from dataclasses import replace
 from softneuro.graph import Graph
 from softneuro.plan.lower import problem_of
 from softneuro.plan.plan import Choice
-from softneuro.routines.candidates import stored_dtypes
+from softneuro.routines.candidates import narrow_dtypes_of, routine_named
 from softneuro.tuning.budget import relative_error
 from softneuro.tuning.select import Case
 from softneuro.tuning.trials import Outputs, Trials
@@ -27,7 +27,9 @@ def choice_dtypes(graph: Graph, threads: int) -> Callable[[str, Choice], frozens
 
     def of(name: str, choice: Choice) -> frozenset[DType]:
         problem = problems.get(name)
-        return stored_dtypes(problem, choice.signature) if problem is not None else frozenset()
+        if problem is None:
+            return frozenset()
+        return narrow_dtypes_of(problem, routine_named(choice.routine, type(problem.op)), choice.signature)
 
     return of
 

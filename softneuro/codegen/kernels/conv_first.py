@@ -8,7 +8,8 @@ Words: 0 x, 1 y, 2 weights, 3 bias, 4 offsets, 5 residual, 6 buffer, 7 bytes of 
 9 images, 10 channels, 11 height, 12 width, 13 kernel rows of all channels, 14 kernel columns, 15 row stride,
 16 column stride, 17 pad above, 18 pad left, 19 output height, 20 output width, 21 filters, 22 panels, 23 output rows
 at a time, 24 output columns at a time, 25 bytes of a buffer row, 26 buffer rows of a channel, 27 input rows that a
-kernel spans. Threads past ``workers`` have no buffer and do nothing.
+kernel spans, 28 numbers of y and the residual where they are kept as bytes (see `kept_as`). Threads past ``workers``
+have no buffer and do nothing.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from numba.extending import register_jitable
 
 from softneuro.codegen.gemm_tile import gemm_tile
 from softneuro.codegen.memory import load_i64
+from softneuro.codegen.storage import STORED_BYTES
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import vectors
 
 __all__ = ["make"]
 
 
-def make(target: Target, mr: int, nv: int, epilogue: str) -> Callable[[int, int, int], None]:
-    """The kernel for tiles of ``mr`` neighbouring pixels by ``nv`` vectors of filters."""
-    tile, write = gemm_tile(target, mr, nv, epilogue), _padded_copy(target)
+def make(target: Target, mr: int, nv: int, epilogue: str, kept: str = "f32") -> Callable[[int, int, int], None]:
+    """The kernel for tiles of ``mr`` neighbouring pixels by ``nv`` vectors of filters; ``kept``: what y and the residual are."""
+    tile, write = gemm_tile(target, mr, nv, epilogue, kept=kept), _padded_copy(target)
     panel_width = nv * target.f32_lanes
+    kept_bytes = STORED_BYTES[kept]
 
     def kernel(args: int, tid: int, nthreads: int) -> None:
         workers = min(load_i64(args, 8), nthreads)
@@ -65,12 +68,12 @@ def make(target: Target, mr: int, nv: int, epilogue: str) -> Callable[[int, int,
                 for row in range(rows):
                     for column in range(0, columns, mr):
                         place = (((image * out_height + top + row) * out_width + left + column) * filters
-                                 + panel * panel_width) * 4
+                                 + panel * panel_width) * kept_bytes
                         pixel = buffer + row * row_stride * buffer_row + column * pixel_step
                         tile(taps, depth, pixel, buffer, load_i64(args, 4), weights, weights,
-                             load_i64(args, 3) + panel * panel_width * 4, load_i64(args, 1) + place, filters * 4,
+                             load_i64(args, 3) + panel * panel_width * 4, load_i64(args, 1) + place, filters * kept_bytes,
                              load_i64(args, 5) + place, min(mr, columns - column),
-                             min(panel_width, filters - panel * panel_width))
+                             min(panel_width, filters - panel * panel_width), load_i64(args, 28))
 
     return kernel
 

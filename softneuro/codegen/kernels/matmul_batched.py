@@ -106,6 +106,6 @@ def make(target: Target, mr: int, nv: int, transpose: bool, epilogue: str) -> Ca
             place = ((batch * m + index * mr) * n + first) * 4
             table = offsets + mr * 4 if index == tiles - 1 else offsets
             tile(1, k, a + load_i64(batches, 2 * batch) + index * mr * a_row, a, table, packed, packed, packed_bias,
-                 y + place, n * 4, residual + place, min(mr, m - index * mr), columns)
+                 y + place, n * 4, residual + place, min(mr, m - index * mr), columns, 0)
 
     return kernel

@@ -52,6 +52,6 @@ def make(target: Target, mr: int, nv: int, epilogue: str) -> Callable[[int, int,
             tile(taps, depth, x + image * x_image + load_i64(line, 4) + group * depth * 4, zero,
                  offsets + load_i64(line, 3) + first * taps * 4, weights + panel * panel_bytes + own,
                  weights + min(panel + 1, last_panel) * panel_bytes + own, bias + panel * panel_width * 4,
-                 y + place, y_step, residual + place, min(mr, pixels - first), min(panel_width, filters - column))
+                 y + place, y_step, residual + place, min(mr, pixels - first), min(panel_width, filters - column), 0)
 
     return kernel
