@@ -101,13 +101,17 @@ def _from_plain(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Call(BodyOp):
-    """One graph, run once. Inputs: the graph's inputs in order."""
+    """One graph, run once. Inputs: the graph's inputs in order. label: which branch it is, if it is one."""
 
     name: ClassVar[str] = "call"
     body: Graph
+    label: str = ""
 
     def body_run_once(self) -> Graph:
         return self.body
+
+    def body_label(self) -> str:
+        return self.label
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         return _output_types(self.body, dict(zip(self.body.inputs, types, strict=True)))
@@ -135,7 +139,8 @@ class If(BodyOp):
         if values[0] is None:
             return None
         branch = self.branch(values[0])
-        return Bound(Call(branch), tuple(1 + self.captures.index(name) for name in branch.inputs))
+        label = "then" if branch is self.then_branch else "else"
+        return Bound(Call(branch, label), tuple(1 + self.captures.index(name) for name in branch.inputs))
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         found = {self._branch_types(branch, types) for branch in (self.then_branch, self.else_branch)} - {None}
@@ -195,7 +200,7 @@ class Loop(BodyOp):
         captured = dict(zip(self.captures, inputs[split:], strict=True))
         collected: list[list[Any]] = [[] for _ in self.body.outputs[1 + self.carried :]]
         for iteration in itertools.count():
-            if (limit is not None and iteration >= limit) or not np.asarray(condition).any():
+            if (limit is not None and iteration >= limit) or not _holds(condition):
                 break
             in_force().check("iterations", iteration + 1, "the number of iterations is at least")
             fed = dict(zip(names, (np.array(iteration, np.int64), np.asarray(condition), *state), strict=False))
@@ -204,6 +209,10 @@ class Loop(BodyOp):
             for values, value in zip(collected, results[self.carried :], strict=True):
                 values.append(value)
         return (*state, *(_stacked(v, 0, t) for v, t in zip(collected, self.empty, strict=True)))  # type: ignore[arg-type]
+
+
+def _holds(condition: Any) -> bool:
+    return bool(condition if condition.size == 1 else condition.any())
 
 
 def _stacked(values: Sequence[Array], axis: int, empty: TensorType) -> Array:

@@ -14,11 +14,13 @@ from softneuro.types import Array
 __all__ = ["inlined"]
 
 
-def inlined(layer: Layer, body: Graph) -> tuple[tuple[Layer, ...], Mapping[str, Array]]:
+def inlined(layer: Layer, body: Graph, label: str = "") -> tuple[tuple[Layer, ...], Mapping[str, Array]]:
     """Layers and constants that compute ``layer``, which runs ``body`` on its inputs in order.
 
-    Inner names get the layer's name in front, so they are unique when layer names are.
+    Inner names get the layer's name in front, and the label where the layer might have run another graph, so they are
+    unique when layer names are, and the same whenever this graph is the one that runs.
     """
+    prefix = f"{layer.name}/{label}" if label else layer.name
     names = dict(zip(body.inputs, layer.inputs, strict=True))
     made = {out for inner in body.layers for out in inner.outputs}
     copies: list[Layer] = []
@@ -28,14 +30,14 @@ def inlined(layer: Layer, body: Graph) -> tuple[tuple[Layer, ...], Mapping[str, 
         if source in made and source not in names:
             names[source] = target
         else:  # the body passes on an input or a constant, or gives one tensor twice
-            copies.append(Layer(f"{layer.name}/{target}", Identity(), (source,), (target,)))
+            copies.append(Layer(f"{prefix}/{target}", Identity(), (source,), (target,)))
 
     def renamed(name: str) -> str:
-        return names.get(name, f"{layer.name}/{name}") if name else ""
+        return names.get(name, f"{prefix}/{name}") if name else ""
 
     layers = [
         Layer(
-            f"{layer.name}/{inner.name}",
+            f"{prefix}/{inner.name}",
             inner.op,
             tuple(map(renamed, inner.inputs)),
             tuple(map(renamed, inner.outputs)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,9 +13,40 @@ from dataclasses import dataclass, field
 from softneuro.errors import InputError, ResourceLimitError
 from softneuro.types import TensorType
 
-__all__ = ["ResourceLimits", "enforced", "in_force"]
+__all__ = ["ResourceLimits", "amount", "enforced", "in_force"]
 
 _MEMORY_WHERE_UNKNOWN = 1 << 36
+_UNITS = "KMGT"
+_MOST_DIGITS = 6
+
+
+def amount(name: str, text: str) -> int:
+    """The amount ``100`` or ``1.5G`` for the limit of that name: K, M, G and T are powers of 1024 in bytes, of 1000 in counts.
+
+    Raises ValueError for a text of another form, and below 0.
+    """
+    number, unit = (text[:-1], text[-1]) if text[-1:].isalpha() else (text, "")
+    scaled = float(number) * _unit_size(name, unit) if unit else int(number)
+    if not 0 <= scaled < math.inf:
+        raise ValueError(f"found {text!r}, needed a number of 0 or more")
+    return int(scaled)
+
+
+def _unit_size(name: str, unit: str) -> int:
+    return int((1024 if _is_of_bytes(name) else 1000) ** (1 + _UNITS.index(unit.upper())))
+
+
+def _is_of_bytes(name: str) -> bool:
+    return name.endswith("bytes") or name == "memory"
+
+
+def _round_up(name: str, found: int) -> str:
+    """An amount at least as large, short enough to be typed: ``65``, ``17G``."""
+    if len(str(found)) <= _MOST_DIGITS:
+        return str(found)
+    sizes = [(_unit_size(name, unit), unit) for unit in _UNITS]
+    size, unit = next(((size, unit) for size, unit in sizes if found < 10_000 * size), sizes[-1])
+    return f"{-(-found // size)}{unit}"
 
 
 def _machine_memory() -> int:
@@ -66,8 +98,10 @@ class ResourceLimits:
         """Raise ResourceLimitError when ``found`` is above the limit of that name; ``what`` begins the sentence."""
         allowed = getattr(self, name)
         if found > allowed:
-            unit = " bytes" if name.endswith("bytes") or name == "memory" else ""
-            raise ResourceLimitError(f"{what} {found}{unit}, {allowed} are allowed (limit {name!r})")
+            unit = " bytes" if _is_of_bytes(name) else ""
+            wanted = 2 * found if what.endswith("at least") else found  # counting ended at the limit: there may be more
+            raise ResourceLimitError(f"{what} {found}{unit}, {allowed} are allowed "
+                                     f"(limit {name!r}: --limit {name}={_round_up(name, wanted)} raises it)")
 
     def check_tensor(self, type_: TensorType) -> None:
         """Raise ResourceLimitError for a tensor of too many axes or bytes, InputError for a negative size."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from softneuro.types import Array, Shape
 
-__all__ = ["ALIGNMENT", "aligned", "aligned_bytes", "aligned_empty"]
+__all__ = ["ALIGNMENT", "address_of", "aligned", "aligned_bytes", "aligned_empty"]
 
 ALIGNMENT = 64
 
@@ -25,6 +26,14 @@ def aligned_empty(shape: Shape, dtype: npt.DTypeLike = np.float32) -> Array:
     """An uninitialised C-contiguous array at an address that is a multiple of 64."""
     kind = np.dtype(dtype)
     return aligned_bytes(math.prod(shape) * kind.itemsize).view(kind).reshape(shape)
+
+
+def address_of(array: Array) -> int:
+    """Where the array's first element lies. As `ndarray.ctypes` says, but without making its objects where it can."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+    except (BufferError, TypeError, ValueError):  # not writable, not contiguous, empty, or of a type that buffers do not know
+        return int(array.ctypes.data)
 
 
 def aligned(array: Array) -> Array:

@@ -64,8 +64,8 @@ def default_shapes(graph: Graph, given: Mapping[str, Sequence[int]]) -> dict[str
     return free | {name: tuple(map(int, shape)) for name, shape in given.items()}
 
 
-def specialise(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
-    """The graph for these input shapes.
+def specialise(graph: Graph, shapes: Mapping[str, Sequence[int]], known: Mapping[str, Array] | None = None) -> Graph:
+    """The graph for these input shapes, and for these values of inputs where they are known.
 
     Every op is bound to its static form, the types of all tensors whose shape does not depend on the data of the
     run are in ``types``, and layers whose (small) results are known now become constants. Raises InputError when
@@ -75,7 +75,7 @@ def specialise(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
     types: dict[str, TensorType] = {name: _type_of(array) for name, array in graph.constants.items()}
     types |= {name: TensorType(graph.inputs[name].dtype, shape) for name, shape in sizes.items()}
     in_force().check_tensors(types.values())
-    values: dict[str, Array] = dict(graph.constants)
+    values: dict[str, Array] = {**graph.constants, **(known or {})}
     layers: list[Layer] = []
     waiting = deque(graph.layers)
     while waiting:
@@ -91,13 +91,15 @@ def specialise(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
         body = kept.op.body_run_once() if kept is not None else None
         if kept is not None and body is not None:
             need_outputs(kept, len(body.outputs))
-            inner, constants = inlined(kept, body)
+            inner, constants = inlined(kept, body, kept.op.body_label())
             values |= constants
             types |= {name: _type_of(array) for name, array in constants.items()}
             waiting.extendleft(reversed(inner))
         elif kept is not None:
             layers.append(kept)
     inputs = {name: replace(graph.inputs[name], shape=shape) for name, shape in sizes.items()}
+    for name in known or ():
+        values.pop(name)  # what still reads the input reads what the run is given, which is the same
     whole = replace(graph, inputs=inputs, layers=tuple(layers), constants=values, types=types)
     return whole.with_layers(live_layers(whole))
 

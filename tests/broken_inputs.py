@@ -8,18 +8,36 @@ import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper
 
 import softneuro
+from softneuro.errors import SoftneuroError
 from softneuro.limits import ResourceLimits
 from tests.onnx_build import model, normal, one_node
 
 X = {"x": normal(2, 3)}
+Broken: TypeAlias = dict[str, tuple[Callable[[Path], object], type[SoftneuroError], str]]
+"""By name: what is done in a folder, the error it raises, and the error's sentence, FOLDER standing for the folder."""
 PREFIX = struct.Struct("<16sIIQ32s")
+
+
+def sentence_test(broken: Broken) -> Callable[..., None]:
+    """The test of a table: each entry raises its error with exactly its sentence."""
+
+    @pytest.mark.parametrize(("act", "kind", "sentence"), broken.values(), ids=broken.keys())
+    def test_sentence(act: Callable[[Path], object], kind: type[SoftneuroError], sentence: str, tmp_path: Path) -> None:
+        with pytest.raises(SoftneuroError) as caught:
+            act(tmp_path)
+        found = str(caught.value).replace(str(tmp_path), "FOLDER")
+        assert found == sentence, f"found {found!r}, needed {sentence!r}"
+        assert type(caught.value) is kind
+
+    return test_sentence
 
 
 def node(op_type: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:

@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "graph": LEAVES | {"ops"},
     "reference": LEAVES | {"ops", "graph"},
     "control": LEAVES | {"ops", "graph", "reference", "specialise"},
+    "control_inputs": LEAVES | {"ops", "graph", "control", "specialise"},
     "stages": LEAVES | {"ops", "graph", "control"},
     "inline": LEAVES | {"ops", "graph"},
     "specialise": LEAVES | {"ops", "graph", "inline"},
@@ -41,25 +42,26 @@ MAY_IMPORT: dict[str, set[str]] = {
     "routines": LEAVES | {"ops", "problem", "codegen"},
     "plan": LEAVES | {"ops", "problem", "graph", "codegen", "routines", "control"},
     "runtime": LEAVES
-    | {"ops", "problem", "graph", "reference", "control", "specialise", "stages", "codegen", "routines", "plan"},
+    | {"ops", "problem", "graph", "reference", "control", "control_inputs", "specialise", "stages", "codegen", "routines"}
+    | {"plan"},
     "calibration": LEAVES
     | {"ops", "graph", "specialise", "codegen", "plan", "runtime", "array_files", "pictures"},
     "tuning": LEAVES
-    | {"ops", "control", "problem", "graph", "specialise", "codegen", "routines", "plan", "runtime", "importer", "passes"}
-    | {"feeds", "calibration"},
-    "compare": LEAVES | {"ops", "graph", "reference", "specialise", "importer", "plan", "runtime"},
+    | {"ops", "control", "problem", "graph", "specialise", "stages", "codegen", "routines", "plan", "runtime", "importer"}
+    | {"passes", "control_inputs", "feeds", "calibration"},
+    "compare": LEAVES | {"ops", "graph", "reference", "importer", "plan", "runtime"},
     "array_files": {"errors", "types"},
     "pictures": {"errors", "types"},
     "demo": {"types"},
     "report": LEAVES
     | {"ops", "control", "problem", "graph", "specialise", "stages", "codegen", "routines", "plan", "runtime", "tuning"}
-    | {"importer", "passes"},
+    | {"control_inputs", "importer", "passes"},
     "bench": LEAVES | {"codegen", "plan", "runtime", "tuning", "compare"},
     "doctor": LEAVES
     | {"ops", "graph", "reference", "specialise", "codegen", "routines", "plan", "runtime", "tuning"},
     "cli": LEAVES
     | {"graph", "problem", "plan", "runtime", "tuning", "compare", "demo", "report", "bench", "doctor"}
-    | {"array_files", "feeds", "pictures"},
+    | {"array_files", "control_inputs", "feeds", "pictures"},
     "__init__": LEAVES | {"plan", "runtime", "tuning", "calibration"},
     "__main__": {"cli"},
 }

@@ -9,9 +9,14 @@ import onnx
 import pytest
 from onnx import helper
 
+import softneuro
 from softneuro import reference
-from softneuro.errors import ModelError
+from softneuro.errors import InputError, ModelError
 from softneuro.importer.model import import_model
+from softneuro.ops.base import Op
+from softneuro.ops.pointwise import Pointwise
+from softneuro.ops.softmax import Softmax
+from softneuro.plan.program import HostStep
 from softneuro.specialise import specialise
 from softneuro.types import Array
 
@@ -144,11 +149,11 @@ def test_tree_ensemble(aggregate: int, transform: int) -> None:
     check("TreeEnsemble", {"x": X}, 1, 5, **_version_five(aggregate_function=aggregate, post_transform=transform))
 
 
-@pytest.mark.parametrize(("number", "name"), [(1, "softmax"), (2, "logistic"), (4, "probit")])
-def test_tree_ensemble_transforms_are_numbered_as_onnx_does(number: int, name: str) -> None:
+@pytest.mark.parametrize(("number", "op"), [(1, Softmax(-1)), (2, Pointwise("sigmoid(x0)"))])
+def test_tree_ensemble_transforms_are_numbered_as_onnx_does(number: int, op: Op) -> None:
     """onnxruntime takes 1 for logistic and 2 for softmax."""
     proto = node_model("TreeEnsemble", {"x": X}, 1, 5, **_version_five(post_transform=number))
-    assert [getattr(layer.op, "kind", "") for layer in import_model(proto)][-1] == name
+    assert [layer.op for layer in import_model(proto).layers][-1] == op
 
 
 def test_tree_ensemble_with_sets() -> None:
@@ -238,3 +243,59 @@ SMALL: dict[str, tuple[str, dict[str, Array], dict[str, Any]]] = {
 def test_small_operators(name: str) -> None:
     op_type, feeds, attributes = SMALL[name]
     check(op_type, feeds, **attributes)
+
+
+def on_host(proto: onnx.ModelProto) -> list[str]:
+    """The ops that run on the host in a session, which gives what onnxruntime does."""
+    session = softneuro.Session(softneuro.tune(proto, threads=2, effort=0))
+    found, wanted = session.run({"x": X}), expected(proto, {"x": X})
+    for value, want in zip(found.values(), wanted, strict=True):
+        if want.dtype.kind == "f":
+            np.testing.assert_allclose(value, want, rtol=1e-4, atol=1e-5)
+        else:
+            assert value.tolist() == want.tolist()
+    steps = session.linked({"x": X}).program.steps
+    return [step.layer.op.name for step in steps if isinstance(step, HostStep)]
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_models_of_trees_and_lines_run_natively(transform: str) -> None:
+    shared: dict[str, Any] = {"post_transform": transform}
+    classes = {"classlabels_int64s": LABELS["int64s"], **trees("class", 3), **shared}
+    assert on_host(node_model("TreeEnsembleClassifier", {"x": X}, 2, 3, **classes)) == []
+    two = trees("class", 1) | {"classlabels_int64s": [4, 9]} | shared
+    assert on_host(node_model("TreeEnsembleClassifier", {"x": X}, 2, 3, **two)) == []
+    assert on_host(node_model("TreeEnsembleRegressor", {"x": X}, 1, 3, n_targets=2, **trees("target", 2), **shared)) == []
+    lines = {"coefficients": COEFFICIENTS, "intercepts": [0.1, 0.2, 0.3], "classlabels_ints": [4, 5, 6], **shared}
+    assert on_host(node_model("LinearClassifier", {"x": X}, 2, 3, **lines)) == []
+
+
+def test_labels_that_are_strings_are_looked_up_on_the_host() -> None:
+    proto = node_model("TreeEnsembleClassifier", {"x": X}, 2, 3, classlabels_strings=LABELS["strings"], **trees("class", 3))
+    assert on_host(proto) == ["gather"]
+
+
+def test_features_that_do_not_exist_are_refused() -> None:
+    attributes = trees("target", 1)
+    proto = node_model("TreeEnsembleRegressor", {"x": X[:, :2]}, 1, 3, n_targets=1, **attributes)
+    with pytest.raises(InputError, match="found 2 features, needed 4"):
+        specialise(import_model(proto), {"x": (6, 2)})
+    attributes["nodes_featureids"][0] = -1
+    with pytest.raises(ModelError, match="found feature -1 of a node, needed numbers from 0"):
+        import_model(node_model("TreeEnsembleRegressor", {"x": X}, 1, 3, n_targets=1, **attributes))
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.5])
+def test_a_classifier_of_one_label_always_gives_it(threshold: float) -> None:
+    attributes = {"coefficients": COEFFICIENTS[:4], "intercepts": [threshold], "classlabels_ints": [7]}
+    proto = node_model("LinearClassifier", {"x": X}, 2, 3, **attributes)
+    assert reference.run(import_model(proto), {"x": X})["y0"].tolist() == [7] * len(X)
+
+
+def test_trees_are_tuned_on_trees() -> None:
+    """Random numbers would be nodes that never end."""
+    proto = node_model("TreeEnsembleRegressor", {"x": X}, 1, 3, n_targets=1, **trees("target", 1))
+    plan = softneuro.tune(proto, threads=1, effort=1)
+    assert [choice.routine for choice in plan.choices.values()] == ["tree_ensemble.lockstep.any.plain"]
+    (measured,) = plan.provenance.measured.values()
+    assert len(measured) > 1

@@ -185,16 +185,18 @@ def test_stored_weights_of_four_bits(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("columns", [False, True], ids=["scale_of_direction", "scale_of_column"])
+@pytest.mark.parametrize("weights", ["symmetric", "with_zero_points", "with_zero_points_and_lengths"])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-def test_lstm(direction: str, columns: bool) -> None:
+def test_lstm(direction: str, weights: str, columns: bool) -> None:
+    kind, zero = (I8, 0) if weights == "symmetric" else (U8, 7)
     d, hidden, c = 2 if direction == "bidirectional" else 1, 5, 7
     per = (d, 4 * hidden) if columns else (d,)
     feeds = {"x": normal(6, 2, c)}
     constants = {
-        "w": integers(d, c, 4 * hidden, dtype=I8), "r": integers(d, hidden, 4 * hidden, dtype=I8), "b": normal(d, 8 * hidden),
-        "h": normal(d, 2, hidden), "c": normal(d, 2, hidden), "ws": scales(*per) / 4, "wz": np.zeros(per, I8),
-        "rs": scales(*per) / 4, "rz": np.zeros(per, I8),
+        "w": integers(d, c, 4 * hidden, dtype=kind), "r": integers(d, hidden, 4 * hidden, dtype=kind),
+        "b": normal(d, 8 * hidden), "l": np.array([6, 3], np.int32), "h": normal(d, 2, hidden), "c": normal(d, 2, hidden),
+        "ws": scales(*per) / 4, "wz": np.full(per, zero, kind), "rs": scales(*per) / 4, "rz": np.full(per, zero, kind),
     }  # fmt: skip
-    order = ["x", "w", "r", "b", "", "h", "c", "", "ws", "wz", "rs", "rz"]
+    order = ["x", "w", "r", "b", "l" if weights.endswith("lengths") else "", "h", "c", "", "ws", "wz", "rs", "rz"]
     compare(one_node("DynamicQuantizeLSTM", feeds, constants=constants, order=order, outputs=3, domain=MICROSOFT,
                      hidden_size=hidden, direction=direction), feeds)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,6 +46,31 @@ def test_round_trip(tmp_path: Path) -> None:
     for name, array in plan.graph.constants.items():
         np.testing.assert_array_equal(back.graph.constants[name], array)
     assert list(tmp_path.iterdir()) == [tmp_path / "a.plan"]
+
+
+def _with_provenance(saved: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:
+    """The file with another record of its origin."""
+    size = int.from_bytes(saved[24:32], "little")
+    header = json.loads(saved[64 : 64 + size])
+    change(header["provenance"])
+    text = json.dumps(header).encode()
+    rest = text + b" " * (-len(text) % 64) + saved[64 + size :]
+    return saved[:24] + (len(rest) - len(saved) + 64 + size).to_bytes(8, "little") + hashlib.sha256(rest).digest() + rest
+
+
+def test_a_plan_from_before_there_were_values(tmp_path: Path, saved: bytes) -> None:
+    def older(made: dict[str, Any]) -> None:
+        del made["values"], made["further_values"]
+
+    (tmp_path / "a.plan").write_bytes(_with_provenance(saved, older))
+    assert load_plan(tmp_path / "a.plan").provenance == _plan().provenance
+
+
+@pytest.mark.parametrize("values", [{"t0": 1}, {"other": 1}, {"t0": "a"}, [1]])
+def test_values_of_no_input_that_takes_them(tmp_path: Path, saved: bytes, values: object) -> None:
+    (tmp_path / "a.plan").write_bytes(_with_provenance(saved, lambda made: made.update(values=values)))
+    with pytest.raises(PlanError):
+        load_plan(tmp_path / "a.plan")
 
 
 def test_loaded_plan_runs(tmp_path: Path) -> None:

@@ -13,9 +13,13 @@ from oracle import cases, check, execute, random_inputs, runnable_targets
 
 from softneuro import Session, tune
 from softneuro.ops.recurrent import GATES, Recurrent
+from softneuro.plan.plan import Choice
 from softneuro.problem import Problem
 from softneuro.routines.candidates import candidates
 from softneuro.routines.recurrent import RECURRENT_STEPS_F32_CHF
+from softneuro.runtime.team import Team
+from softneuro.tuning.measure import measure
+from softneuro.tuning.profile import Measurement
 from softneuro.types import DType, TensorType
 from tests.conformance_cases import node_cases
 
@@ -202,6 +206,14 @@ def test_an_empty_batch_computes_nothing() -> None:
 def test_problem_text_round_trip() -> None:
     for problem in PROBLEMS.values():
         assert Problem.parse(problem.key()) == problem
+
+
+@pytest.mark.parametrize("problem", [recurrent("gru", 20, 1, 8, 256), recurrent("lstm", 20, 1, 8, 256)], ids=["gru", "lstm"])
+def test_many_units_over_many_steps_are_measured(problem: Problem) -> None:
+    (signature,), (_, target) = RECURRENT_STEPS_F32_CHF.signatures(problem), HOST
+    choice, found = Choice(RECURRENT_STEPS_F32_CHF.name, signature, SHARED_SCHEDULE), []
+    measure(problem, [choice], target, Team(1, target), footprint=0, finished=lambda choice, result: found.append(result))
+    assert [type(result) for result in found] == [Measurement]
 
 
 def session_of(proto: onnx.ModelProto, native: int = 1) -> Session:

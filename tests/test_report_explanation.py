@@ -94,6 +94,20 @@ def test_a_profile_wins_over_the_record(tmp_path: object) -> None:
     assert {row.ns for row in found.candidates[1:]} == {100.0}
 
 
+@pytest.mark.parametrize(("record", "ns", "note"), [
+    (KnownTimes(), None, "gives a wrong result"),
+    (KnownTimes(measured(CONV, lambda i: 100.0)), 100.0, ""),
+], ids=["nothing_else_known", "recorded_time_wins"])  # fmt: skip
+def test_a_failure_in_the_profile_is_the_note(record: KnownTimes, ns: float | None, note: str) -> None:
+    profile = Profile(TARGET)
+    first = candidates(CONV, TARGET)[0]
+    choice = Choice(first.routine.name, first.signature, dict(first.schedule))
+    built = first.routine.build(CONV, first.signature, first.schedule, TARGET)
+    profile.fail(Profile.key(CONV, choice, routine_digest(first.routine, built)), "gives a wrong result")
+    found = KnownTimes(record.recorded, profile).of(CONV, choice, TARGET)
+    assert found is not None and (found.ns, found.note) == (ns, note)
+
+
 def test_a_reference_is_the_same_whatever_formats_are_written() -> None:
     reference = Choice("gru.reference", Signature.parse("f32:chf,->f32:chf"))
     assert is_same(Measured("gru.reference", "f32:chf,f32:chf>f32:chf", {}, 1.0), reference)

@@ -243,6 +243,7 @@ def test_only_the_command_that_is_named_is_imported() -> None:
     ("run", "--threads", "", []),
     ("run", "--input", "ab", ["ab.onnx", "abc/"]),
     ("run", "--input", "x=ab", ["x=ab.onnx", "x=abc/"]),
+    ("tune", "--limit", "no", ["nodes="]),
     ("compare", "--against", "o", ["onnxruntime", "openvino"]),
     ("compare", "--against", "a.", ["a.plan"]),
     ("bench", "--against", "onnxruntime,n", ["onnxruntime,ncnn"]),

@@ -112,7 +112,7 @@ def test_what_the_host_is_left_with(sketch: Callable[[], onnx.ModelProto], cases
     proto = sketch()
     session = Session(tune(proto, shapes={name: array.shape for name, array in cases[0].items()}, threads=1, effort=0))
     session.run(cases[0])
-    assert "later" in names
+    assert "later" in names or session.control_inputs
     assert set(names) <= {"later", "onnx_op", "range"}, names
 
 

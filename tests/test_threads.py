@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -138,6 +139,37 @@ print(min(found))
     assert int(printed) < 5_000_000
 
 
+def standing(thread: int) -> tuple[str, ...]:
+    """State of a thread of this process, its ticks of processor time, and how often it went to sleep."""
+    folder = Path(f"/proc/self/task/{thread}")
+    fields = (folder / "stat").read_text().rpartition(")")[2].split()
+    switches = [line for line in (folder / "status").read_text().splitlines() if line.startswith("voluntary_ctxt_switches")]
+    return (fields[0], *fields[11:13], *switches)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc")
+@pytest.mark.parametrize("count", [1, 20])
+def test_workers_are_parked_after_a_run(count: int) -> None:
+    """Asleep for ten looks without having run or woken once: a worker that spins, yields or looks up now and then never is."""
+    gc.collect()
+    before = set(sessions_threads())
+    session = Session(plan_of(conv_chain()), 4)
+    for _ in range(count):
+        session.run(feeds_for(conv_chain()))
+    workers = [thread.native_id for thread in set(sessions_threads()) - before if thread.native_id]
+    assert len(workers) == 3
+    seen: list[list[tuple[str, ...]]] = []
+    for _ in range(1000):
+        seen.append([standing(worker) for worker in workers])
+        if len(seen) >= 10 and all(look == seen[-1] for look in seen[-10:]) and {state for state, *_ in seen[-1]} == {"S"}:
+            break
+        time.sleep(0.02)
+    else:
+        pytest.fail(f"workers are not parked: {seen[-10:]}")
+    feeds = feeds_for(conv_chain())
+    np.testing.assert_array_equal(session.run(feeds)["t3"], Session(session.plan, 1).run(feeds)["t3"])
+
+
 def test_threads_end_with_their_session() -> None:
     gc.collect()
     before = set(sessions_threads())
@@ -233,6 +265,59 @@ print(right(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 ], ids=["child_and_parent", "during_a_run", "multiprocessing", "grandchild"])  # fmt: skip
 def test_fork_after_creation(code: str) -> None:
     assert in_a_process(FORKED + code).split() == ["True", "0"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_finds_every_lock_free() -> None:
+    assert in_a_process(FORKED + """
+from softneuro.runtime import forks
+held = list(forks._locks)
+for lock in held:
+    lock.acquire()  # as if other threads were in each
+child = os.fork()
+if child == 0:
+    os._exit(0 if right() and Session(plan_of(graph), 3).run(feeds) else 1)
+for lock in held:
+    lock.release()
+print(len(held) >= 4 and right(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+""").split() == ["True", "0"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_waits_for_another_thread_that_compiles(tmp_path: Path) -> None:
+    printed = in_a_process(f"""
+import os
+os.environ["SOFTNEURO_CACHE"] = {str(tmp_path)!r}
+""" + FORKED + """
+from softneuro.codegen import compile as compiling, jit
+from softneuro.codegen.spec import KernelSpec
+from softneuro.codegen.target import host
+inside, onward = threading.Event(), threading.Event()
+whole = compiling.compile_kernel
+
+def slow(spec, target, name):
+    inside.set()
+    onward.wait(60)
+    return whole(spec, target, name)
+
+compiling.compile_kernel = slow
+lead = KernelSpec.of("team", role="lead")
+jit._addresses.pop(jit.symbol(lead, host()))
+for path in jit.cache_folder().glob("sn_team_*"):
+    path.unlink()
+thread = threading.Thread(target=jit.address, args=(lead, host()))
+thread.start()
+inside.wait(60)
+threading.Timer(0.1, onward.set).start()  # the fork cannot be before it
+child = os.fork()
+if child == 0:
+    compiling.compile_kernel = whole
+    compiled = jit.symbol(lead, host()) in jit._addresses
+    os._exit(0 if compiled and right() and jit.address(KernelSpec.of("team", role="worker"), host()) else 1)
+thread.join()
+print(right(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+""")
+    assert printed.split() == ["True", "0"]
 
 
 # interrupts and failures --------------------------------------------------------------------------------------------

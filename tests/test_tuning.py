@@ -72,6 +72,30 @@ def test_a_measurement_is_on_disk_when_add_returns(tmp_path: Path) -> None:
     assert profile.get("key0") == Measurement(0.5, 0.25)
 
 
+def test_a_failure_is_kept_with_its_reason(tmp_path: Path) -> None:
+    path = tmp_path / "times.jsonl"
+    profile = Profile(HOST, path)
+    profile.add("a", Measurement(1.0))
+    profile.fail("a", "it is\n wrong")
+    profile.fail("b", "x" * 100_000)
+    profile.add("b", Measurement(2.0))
+    profile.close()
+    for each in (profile, Profile(HOST, path)):  # what was found last counts
+        assert (each.get("a"), each.failure("a")) == (None, "it is wrong")
+        assert (each.get("b"), each.failure("b")) == (Measurement(2.0), None)
+        assert each.failure("c") is None
+    assert max(map(len, profile_lines(path))) < 1200
+    assert Profile(replace(HOST, name="another_width"), path).failure("a") is None
+
+
+def test_readers_that_know_no_failures_find_a_measurement_of_something_else(tmp_path: Path) -> None:
+    profile = Profile(HOST, tmp_path / "times.jsonl")
+    profile.fail("a", "it is wrong")
+    profile.close()
+    record = json.loads((tmp_path / "times.jsonl").read_text())
+    assert {"key", "machine", "ns", "spread"} <= set(record) and record["key"] != "a"
+
+
 def test_nothing_is_written_before_the_first_measurement(tmp_path: Path) -> None:
     Profile(HOST, tmp_path / "times.jsonl").close()
     assert not list(tmp_path.iterdir())

@@ -15,7 +15,7 @@ from onnx_build import model, normal
 
 import softneuro
 from softneuro.codegen import target as targets
-from softneuro.errors import InputError, ProfileError, SoftneuroError
+from softneuro.errors import InputError, ProfileError, ResourceLimitError, SoftneuroError
 from softneuro.plan.plan import Choice, Measured, Plan
 from softneuro.problem import Problem
 from softneuro.tuning import costs, tuner
@@ -31,10 +31,10 @@ HOST = targets.host()
 class Timed:
     """Stands in for `measure`: gives every candidate a time without running it, and notes the efforts asked for."""
 
-    def __init__(self, fail: str = "") -> None:
+    def __init__(self, fail: str = "", error: SoftneuroError | None = None) -> None:
         self.efforts: list[Effort] = []
         self.choices: list[Choice] = []
-        self._fail = fail
+        self._fail, self._error = fail, error or SoftneuroError("it is wrong")
 
     def __call__(self, problem: Problem, choices: Sequence[Choice], *args: Any, effort: Effort, finished: Any,
                  **rest: Any) -> None:
@@ -42,7 +42,7 @@ class Timed:
         self.choices += choices
         for number, choice in enumerate(choices):
             failed = self._fail and choice.routine.startswith(self._fail)
-            finished(choice, SoftneuroError("it is wrong") if failed else Measurement(1000.0 + number, 0.125))
+            finished(choice, self._error if failed else Measurement(1000.0 + number, 0.125))
 
 
 @pytest.fixture
@@ -175,7 +175,35 @@ def test_all_candidates_are_in_the_plan(path: Path, tmp_path: Path, monkeypatch:
             assert (candidate.ns is None, candidate.note) == ((True, "it is wrong") if failed else (False, ""))
     keys = [json.loads(line)["key"] for line in profile.read_text().splitlines()]
     timed = [f"{text} | {m.routine} {m.formats} " for text, ms in measured.items() for m in ms if m.ns]
-    assert len(keys) == len(timed) and all(any(key.startswith(start) for key in keys) for start in timed)
+    times = [key for key in keys if not key.endswith("| failed")]
+    assert len(times) == len(timed) and all(any(key.startswith(start) for key in times) for start in timed)
+
+
+def test_what_failed_is_known_the_next_time(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                            caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "softneuro")
+    monkeypatch.setattr(costs, "measure", Timed(fail="conv.direct"))
+    profile = tmp_path / "times.jsonl"
+    first = softneuro.tune(path, threads=1, profile=profile)
+    again = Timed()
+    monkeypatch.setattr(costs, "measure", again)
+    second = softneuro.tune(path, threads=1, profile=profile, error_on_miss=True)
+    assert not again.choices
+    assert second.provenance.measured == first.provenance.measured
+    assert not any(choice.routine.startswith("conv.direct") for choice in second.choices.values())
+
+
+def test_what_a_limit_refused_is_tried_again(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                             caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "softneuro")
+    profile = tmp_path / "times.jsonl"
+    monkeypatch.setattr(costs, "measure", Timed(fail="conv.direct", error=ResourceLimitError("too large")))
+    softneuro.tune(path, threads=1, profile=profile)
+    assert "failed" not in profile.read_text()
+    again = Timed()
+    monkeypatch.setattr(costs, "measure", again)
+    softneuro.tune(path, threads=1, profile=profile)
+    assert again.choices and all(choice.routine.startswith("conv.direct") for choice in again.choices)
 
 
 def test_what_there_was_no_time_for_is_noted(path: Path, timed: Timed) -> None:

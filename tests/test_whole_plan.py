@@ -10,10 +10,13 @@ from graphs import conv_chain, feeds_for, plan_of
 
 from softneuro.codegen.target import host
 from softneuro.errors import InputError
+from softneuro.graph import Layer
+from softneuro.ops.pointwise import Pointwise
 from softneuro.plan.plan import Choice, Plan
 from softneuro.routines.routine import Signature
 from softneuro.runtime import Binding
 from softneuro.tuning import whole_plan
+from softneuro.tuning.rounding import without_rounded_approximations
 from softneuro.tuning.whole_plan import fastest_plan, output_error, precise_times
 
 FORMATS = Signature.parse("f32:chl,->f32:chl")
@@ -62,6 +65,19 @@ def test_precise_times_leave_out_approximate_routines() -> None:
     graph = conv_chain(2)
     times = {"conv0": [(ROUGH, 1.0), (PRECISE, 2.0)], "conv1": [(ROUGH, 1.0)]}
     assert precise_times(times, graph) == {"conv0": [(PRECISE, 2.0)], "conv1": [(ROUGH, 1.0)]}
+
+
+def test_results_that_are_rounded_come_from_no_approximate_routine() -> None:
+    graph = conv_chain(2)
+    last = graph.layers[-1]
+    rounding = Layer("rounding", Pointwise("div(x0,0.5);round(t0);cast_u8(t1)"), last.outputs, ("whole",))
+    times = {name: [(ROUGH, 1.0), (PRECISE, 2.0)] for name in ("conv0", "conv1")}
+    assert without_rounded_approximations(times, graph) == times
+    quantised = replace(graph, outputs=("whole",)).with_layers((*graph.layers, rounding))
+    assert last.name == "conv1"
+    assert without_rounded_approximations(times, quantised) == {**times, "conv1": [(PRECISE, 2.0)]}
+    alone = {"conv1": [(ROUGH, 1.0)]}
+    assert without_rounded_approximations(alone, quantised) == alone
 
 
 @pytest.mark.parametrize(("found", "precise", "error"), [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import select
@@ -18,6 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from softneuro.errors import SoftneuroError
+from softneuro.limits import in_force
 from softneuro.types import Array
 
 __all__ = ["EngineFailed", "EngineProcess", "ending"]
@@ -66,7 +68,8 @@ class EngineProcess:
             given, made = Path(place) / "feeds.npz", Path(place) / "outputs.npz"
             np.savez(given, *(array.astype(str) if array.dtype.hasobject else array for array in feeds.values()))
             greeting = self._ask({"adapter": adapter, "model": str(model), "threads": threads, "names": list(feeds),
-                                  "feeds": str(given), "outputs": str(made)})  # fmt: skip
+                                  "feeds": str(given), "outputs": str(made),
+                                  "limits": dataclasses.asdict(in_force())})  # fmt: skip
             with np.load(made) as file:
                 return greeting, [file[key] for key in file.files]
 

@@ -28,7 +28,7 @@ def load(model: str, threads: int, feeds: Feeds) -> Loaded:
         return session.run(None, feeds)
 
     def macs() -> int:
-        placed = session.linked({name: array.shape for name, array in feeds.items()}).program.placed
+        placed = session.linked(feeds).program.placed
         return sum(item.problem.macs() for item in placed if item.problem is not None)
 
     return Loaded(run, list, macs, lambda: "numba" in sys.modules)  # the runtime imports it to compile only

@@ -2,8 +2,9 @@
 
 Standard input holds one JSON object a line, standard output one answer a line. The first line is the job:
 {"adapter" (a module, see `softneuro.bench.adapter`), "model", "threads", "names" (of the inputs), "feeds" (a .npz file of
-them in that order), "outputs" (a .npz file to write)}, answered with the version, the nanoseconds of import, load and
-first run, the multiply-adds, whether it compiled, and the peak memory so far. Then {"run": seconds} is answered with the
+them in that order), "outputs" (a .npz file to write), "limits" (of `softneuro.limits`, which our own engine heeds)},
+answered with the version, the nanoseconds of import, load and first run, the multiply-adds, whether it compiled, and the
+peak memory so far. Then {"run": seconds} is answered with the
 nanoseconds of each run. What goes wrong is answered with {"error"}. The end of input ends the process at once, whatever it
 is doing: so it never outlives its parent.
 """
@@ -89,9 +90,12 @@ def _started(job: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[], Any]]
     version, import_ns = _timed(adapter.bring)
     import numpy as np
 
+    from softneuro.limits import ResourceLimits, enforced
+
     with np.load(job["feeds"]) as file:
         feeds = dict(zip(job["names"], (file[key] for key in file.files), strict=True))
-    loaded, load_ns = _timed(lambda: adapter.load(job["model"], job["threads"], feeds))
+    with enforced(ResourceLimits(**job["limits"])):
+        loaded, load_ns = _timed(lambda: adapter.load(job["model"], job["threads"], feeds))
     result, first_ns = _timed(loaded.run)
     peak = peak_bytes()
     arrays = map(np.asarray, loaded.outputs(result))

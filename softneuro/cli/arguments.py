@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import os
 from pathlib import Path
 
+from softneuro.cli.spelling import did_you_mean
 from softneuro.errors import InputError
+from softneuro.limits import ResourceLimits, amount
 from softneuro.pictures import FITS, PREPROCESSES
 from softneuro.tuning.ranges import Size
 from softneuro.types import Shape
 
-__all__ = ["add_force", "add_input", "add_json", "add_threads", "natural", "positive", "ranged_shape", "seconds", "shape",
-           "tolerance", "writable"]
+__all__ = ["add_force", "add_input", "add_json", "add_limit", "add_threads", "natural", "number", "positive", "ranged_shape",
+           "seconds", "shape", "tolerance", "writable"]
 
 _MOST_THREADS = 1024
 _MOST_ELEMENTS = 1 << 40
+_LIMITS = tuple(field.name for field in dataclasses.fields(ResourceLimits))
 
 
 def natural(text: str) -> int:
@@ -88,9 +92,37 @@ def ranged_shape(text: str) -> tuple[str, tuple[Size, ...]]:
     return name, found
 
 
+def number(text: str) -> tuple[str, int]:
+    """``name=16000`` as a pair."""
+    name, _, value = text.rpartition("=")
+    try:
+        return name, int(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"found {text!r}, needed name=16000 with a whole number") from None
+
+
 def _input_file(text: str) -> tuple[str, Path]:
     name, equals, path = text.partition("=")
     return ("", Path(text)) if not equals or Path(text).is_file() else (name, Path(path))
+
+
+def _limit(text: str) -> tuple[str, int]:
+    """``memory=8G`` as a pair."""
+    name, _, number = text.partition("=")
+    if name not in _LIMITS:
+        raise argparse.ArgumentTypeError(f"found {name!r}{did_you_mean(name, _LIMITS)}, needed one of {', '.join(_LIMITS)}")
+    try:
+        return name, amount(name, number)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"found {text!r}, needed {name}=AMOUNT with a number of 0 or more, and K, M, G or T "
+                                         "after it where that is shorter") from None  # fmt: skip
+
+
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    """``--limit``, for commands that read files which may not be trusted; `main` puts the limits in force."""
+    parser.add_argument("--limit", type=_limit, action="append", default=[], metavar="NAME=AMOUNT",
+                        help="what the files may ask for at most, such as memory=8G or nodes=10K (several allowed; names: "
+                             f"{', '.join(_LIMITS)}; K, M, G and T are powers of 1024 in bytes, of 1000 in counts)")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

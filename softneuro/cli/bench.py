@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from softneuro import cpu
@@ -20,7 +21,7 @@ from softneuro.bench.process import EngineFailed
 from softneuro.bench.statistics import OURS, Result, warnings
 from softneuro.bench.tables import CASE, ENGINE, SAMPLES, START, TIMES, Column, as_data, cells, speed_markdown, varying, verdicts
 from softneuro.bench.turns import Case, Found, measure
-from softneuro.cli.arguments import add_input, positive, seconds
+from softneuro.cli.arguments import add_input, add_limit, positive, seconds
 from softneuro.cli.columns import STAYS, print_columns, say_missing
 from softneuro.cli.columns import Column as TextColumn
 from softneuro.cli.console import Reporter, console, print_json, progress_bar, remarks
@@ -95,6 +96,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
                        "it is beside the plan or in this folder)")  # fmt: skip
     cases.add_argument("--tune", action="store_true", help="tune a model.onnx first, for each number of threads and samples")
     add_input(parser)
+    add_limit(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON instead of tables")
     form.add_argument("--markdown", action="store_true", help="print one Markdown table")
@@ -169,12 +171,16 @@ def _cases(options: argparse.Namespace, peers: bool, folder: Path) -> list[Case]
     if model is not None and not model.is_file():
         raise InputError(f"{model}: is not a file, needed the ONNX model for the other engines")
     feeds = {batch: _feeds(session, batch, options) for batch in options.batch or (None,)}
+    for name, array in next(iter(feeds.values())).items():
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"input {name!r} is a {type(array).__name__}, needed a model that takes tensors alone")
     cases: list[Case] = []
     for threads in _threads(session.plan, options):
         peak = peak_gflops(threads)
         for batch, arrays in feeds.items():
             shapes = {name: array.shape for name, array in arrays.items()}
-            plan = path if is_plan(path) else _made(session.plan, shapes, threads, folder / f"{len(cases)}.plan", options)
+            values = {name: int(arrays[name].reshape(-1)[0]) for name in session.control_inputs if arrays[name].size == 1}
+            plan = path if is_plan(path) else _made(session.plan, shapes, values, threads, folder / f"{len(cases)}.plan", options)
             cases.append(Case(path.name, plan, model, threads, batch or batch_of(shapes), arrays, peak))
     return cases
 
@@ -201,15 +207,16 @@ def _feeds(session: Session, batch: int | None, options: argparse.Namespace) -> 
     return feeds_for(session, _with(options, shape=list(shapes.items()), quiet=options.quiet or batch != options.batch[0]))
 
 
-def _made(default: Plan, shapes: Mapping[str, Shape], threads: int, path: Path, options: argparse.Namespace) -> Path:
-    """A plan of the model for these shapes, tuned or with default routines."""
+def _made(default: Plan, shapes: Mapping[str, Shape], values: Mapping[str, int], threads: int, path: Path,
+          options: argparse.Namespace) -> Path:
+    """A plan of the model for these shapes and values, tuned or with default routines."""
     made = default.provenance
     if not options.tune and (dict(made.shapes), made.threads) == (dict(shapes), threads):
         default.save(path)
         return path
     with progress_bar(options) as bar:
         limit = None if options.tune else 0
-        tune(options.plan, shapes=shapes, threads=threads, time_limit=limit, progress=Reporter(bar)).save(path)
+        tune(options.plan, shapes=shapes, values=values, threads=threads, time_limit=limit, progress=Reporter(bar)).save(path)
     return path
 
 

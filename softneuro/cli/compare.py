@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from softneuro.cli.amounts import finite
-from softneuro.cli.arguments import add_input, add_json, add_threads, tolerance
+from softneuro.cli.arguments import add_input, add_json, add_limit, add_threads, tolerance
 from softneuro.cli.columns import STAYS, Column, print_columns, say_missing
 from softneuro.cli.console import console, print_json, remarks
 from softneuro.cli.inputs import Feed, input_data, loaded_feeds, session_of
@@ -67,6 +67,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--tolerance", type=tolerance, default=1e-4, metavar="T",
                         help="largest difference allowed, relative to the tensor's largest value (default 1e-4)")
     add_threads(parser)
+    add_limit(parser)
     add_json(parser)
     add_input(parser.add_argument_group("inputs"))
     parser.set_defaults(function=_compare)

@@ -6,6 +6,7 @@ argcomplete runs the program itself with the line so far in its environment; see
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -84,5 +85,12 @@ def _engines(prefix: str, action: argparse.Action, **_: Any) -> Iterator[str]:
         yield from _files(prefix)
 
 
-_BY_OPTION: Mapping[str, Completer] = {"--input": _named_files, "--against": _engines}
+def _limits(prefix: str, **_: Any) -> Iterator[str]:
+    """Names of limits, before the amount."""
+    from softneuro.limits import ResourceLimits
+
+    return (f"{field.name}=" for field in dataclasses.fields(ResourceLimits) if field.name.startswith(prefix))
+
+
+_BY_OPTION: Mapping[str, Completer] = {"--input": _named_files, "--against": _engines, "--limit": _limits}
 """What completes the values that are neither listed choices nor simply paths."""

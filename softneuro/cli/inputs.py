@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from softneuro.array_files import array_shape, read_arrays
 from softneuro.cli.console import remarks
 from softneuro.cli.sources import is_plan, plan_of
 from softneuro.cli.spelling import did_you_mean
+from softneuro.control_inputs import control_values
 from softneuro.errors import InputError
-from softneuro.feeds import random_array
+from softneuro.feeds import random_array, random_of_kind
 from softneuro.graph import GraphInput
 from softneuro.pictures import SUFFIXES, Frame, Picture, frame_of, load_picture, picture_array
 from softneuro.runtime.session import Session
@@ -28,9 +30,10 @@ _MOST_NAMES = 8
 
 @dataclass(frozen=True)
 class Feed:
-    """An input's array, and where it comes from: the files' names, a number, or ``random``."""
+    """An input's array (a list or dict where it is no tensor), and where it comes from: the files' names, a number, or
+    ``random``."""
 
-    array: Array
+    array: Any
     source: str
 
 
@@ -62,10 +65,14 @@ def loaded_feeds(session: Session, options: argparse.Namespace) -> dict[str, Fee
     """All inputs with where they come from. Raises InputError for what no input of the model can be made of."""
     given = _given(session, options)
     arrays = inputs_for(session, {name: feed.array for name, feed in given.items()}, dict(options.shape), options.seed)
-    made = [name for name in arrays if name not in given]
+    tuned = session.plan.provenance.values
+    made = [name for name in arrays if name not in given and name not in tuned]
+    for name in [name for name in tuned if name not in given]:
+        remarks(options).print(f"{name}: {tuned[name]}, which decides what runs (--input {name}=… for another branch)")
     if made:
         remarks(options).print(f"random input for {', '.join(made)} (seed {options.seed})")
-    return {name: given.get(name) or Feed(array, "random") for name, array in arrays.items()}
+    sources = {name: str(tuned.get(name, "random")) for name in arrays}
+    return {name: given.get(name) or Feed(array, sources[name]) for name, array in arrays.items()}
 
 
 def _given(session: Session, options: argparse.Namespace) -> dict[str, Feed]:
@@ -106,11 +113,14 @@ def _enter(given: dict[str, Feed], name: str, feed: Feed) -> None:
 
 def input_data(name: str, feed: Feed) -> dict[str, Any]:
     """What --json tells of an input."""
+    if not isinstance(feed.array, np.ndarray):
+        return {"name": name, "dtype": type(feed.array).__name__, "shape": None, "source": feed.source}
     return {"name": name, "dtype": str(feed.array.dtype), "shape": list(feed.array.shape), "source": feed.source}
 
 
 def inputs_for(session: Session, given: Mapping[str, Array], shapes: Mapping[str, Shape], seed: int) -> dict[str, Array]:
-    """All inputs: those given, the rest at random (normal floats, zeros and ones), in the order the model declares them.
+    """All inputs: those given, those that decide what runs as they were tuned, the rest at random (normal floats, zeros and
+    ones), in the order the model declares them.
 
     Sizes are those in ``shapes``, else those the plan was tuned for, with free dimensions that the given arrays share as
     they are there. Raises InputError for names that the model does not have.
@@ -119,13 +129,16 @@ def inputs_for(session: Session, given: Mapping[str, Array], shapes: Mapping[str
     for name in (*given, *shapes):
         _check_name(name, declared, "input")
     symbols = _symbols(session, given, shapes)
+    sizes = {name: shapes[name] if name in shapes else _sizes(session, name, symbols) for name in declared}
+    tuned = control_values(session.plan.graph, sizes, session.plan.provenance.values)
     rng = np.random.default_rng(seed)
     feeds: dict[str, Array] = {}
     for name, info in declared.items():
-        if name in given:
-            feeds[name] = given[name]
+        if name in given or name in tuned:
+            feeds[name] = given[name] if name in given else tuned[name]
         else:
-            feeds[name] = random_array(info.dtype, shapes[name] if name in shapes else _sizes(session, name, symbols), rng)
+            made = partial(random_of_kind, info.kind) if info.kind else partial(random_array, info.dtype)
+            feeds[name] = made(sizes[name], rng)
     return feeds
 
 

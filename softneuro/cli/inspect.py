@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from softneuro.cli.amounts import bytes_text, count_text, counted, share_text
-from softneuro.cli.arguments import add_json, add_threads, shape
+from softneuro.cli.arguments import add_json, add_limit, add_threads, shape
 from softneuro.cli.columns import STAYS, Column, print_columns, say_missing
 from softneuro.cli.console import console, milliseconds, print_json, print_table, remarks
 from softneuro.cli.plan_text import gain
@@ -50,6 +50,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--shape", type=shape, action="append", default=[], metavar="NAME=1x3x224x224",
                         help="sizes of an input, several allowed (default: as tuned or declared, free dimensions 1)")
     add_threads(parser)
+    add_limit(parser)
     add_json(parser)
     parser.set_defaults(function=_inspect)
     return parser
@@ -108,6 +109,10 @@ def _print_facts(out: Console, found: Inspection) -> None:
     for label, tensors in (("inputs", found.inputs), ("outputs", found.outputs)):
         for number, tensor in enumerate(tensors):
             out.print(f"{label if not number else '':<12} {_tensor(tensor)}")
+    if found.decides:
+        texts = [name if value is None else f"{name} (shown for {value})" for name, value in found.decides.items()]
+        out.print(f"{'decides':<12} {', '.join(texts)}: a branch or a size follows from the value, and a session makes a program "
+                  "for each")  # fmt: skip
     if found.kind == "model":
         opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in found.opsets.items())
         out.print(f"{'made by':<12} {found.producer or 'unknown'}, ONNX IR {found.ir_version}, operator sets {opsets or 'none'}")
@@ -135,6 +140,8 @@ def _print_provenance(out: Console, made: Provenance) -> None:
         "tuned": f"{made.model or 'a model in memory'} (SHA-256 {made.model_sha256[:16] or 'unknown'})",
         "for": f"{made.machine or 'unknown machine'}, {made.target}, {counted(made.threads, 'thread')}",
         "shapes": "; ".join(sets),
+        "values": "; ".join(", ".join(f"{name}={value}" for name, value in values.items())
+                            for values in (made.values, *made.further_values) if values),
         "ranges": "; ".join(f"{name}={text}" for asked in made.ranges for name, text in asked.items()),
         "with": f"softneuro {made.version}" + (f" ({packages})" if packages else ""),
         "command": made.command,

@@ -80,7 +80,7 @@ def _run(arguments: Sequence[str]) -> int:
     options = parse(parser, commands, arguments)
     options.arguments = list(arguments)  # for messages and plans that repeat the command
     try:
-        with _logging(options):
+        with _logging(options), _limits(options):
             return int(options.function(options))
     except KeyboardInterrupt as interruption:
         error_console().print(f"softneuro {options.command}: interrupted{_sentence(interruption, ': ')}")
@@ -109,6 +109,13 @@ def _logging(options: argparse.Namespace) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
+
+
+def _limits(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+    """What --limit allows the files that the command reads, as long as it runs."""
+    from softneuro.limits import ResourceLimits, enforced  # imports numpy, which not every command line needs
+
+    return enforced(ResourceLimits(**dict(getattr(options, "limit", ()))))
 
 
 def _sentence(error: BaseException, before: str = "") -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from softneuro.cli.arguments import add_force, add_input, add_json, add_threads, positive, writable
+from softneuro.cli.arguments import add_force, add_input, add_json, add_limit, add_threads, positive, writable
 from softneuro.cli.columns import say_missing
 from softneuro.cli.console import console, print_json, remarks
 from softneuro.cli.inputs import feeds_for, session_of
@@ -52,6 +52,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("plan", type=Path, nargs="?", metavar="plan|model", help="a plan file, or an ONNX model")
     add_input(parser)
     add_threads(parser)
+    add_limit(parser)
     add_json(parser)
     add_force(parser)
     table = parser.add_argument_group("table")
@@ -134,9 +135,8 @@ def _write_files(options: argparse.Namespace, session: Session, feeds: Mapping[s
     if options.trace is not None:
         options.trace.write_text(json.dumps(chrome_trace(session, feeds, _TRACED_RUNS)), encoding="utf-8")
     if options.html is not None:
-        shapes = {name: array.shape for name, array in feeds.items()}
         known = known_to(options, session)
-        page = html_page(session, feeds, found.rows, explanations(session, shapes, known), session.trace(feeds, _TRACED_RUNS))
+        page = html_page(session, feeds, found.rows, explanations(session, feeds, known), session.trace(feeds, _TRACED_RUNS))
         options.html.write_text(page, encoding="utf-8")
     for path in (options.plot, options.trace, options.html):
         if path is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from softneuro.cli.arguments import add_force, add_input, add_json, add_threads, positive
+from softneuro.cli.arguments import add_force, add_input, add_json, add_limit, add_threads, positive
 from softneuro.cli.columns import STAYS, Column, print_columns, say_missing
 from softneuro.cli.console import console, milliseconds, print_json, remarks
 from softneuro.cli.inputs import Feed, input_data, loaded_feeds, session_of
@@ -46,6 +46,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--repeat", type=positive, default=1, metavar="N",
                         help="run N times, and show the first time and the others' median, minimum and percentiles (default 1)")
     add_threads(parser)
+    add_limit(parser)
     add_json(parser)
     add_input(parser.add_argument_group("inputs"))
     parser.set_defaults(function=_run)

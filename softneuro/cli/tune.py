@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from softneuro.cli.amounts import counted
-from softneuro.cli.arguments import add_force, add_json, add_threads, ranged_shape, seconds, writable
+from softneuro.cli.arguments import add_force, add_json, add_limit, add_threads, number, ranged_shape, seconds, writable
 from softneuro.cli.console import Reporter, console, milliseconds, print_json, progress_bar, remarks
 from softneuro.cli.estimate_table import print_estimate
 from softneuro.cli.plan_text import gain
@@ -20,7 +20,7 @@ from softneuro.errors import InputError
 from softneuro.plan.plan import Plan
 from softneuro.tuning.estimate import estimate
 from softneuro.tuning.progress import Progress
-from softneuro.tuning.request import DEFAULT_EFFORT, Request, shape_sets
+from softneuro.tuning.request import DEFAULT_EFFORT, Request, sets_of, shape_sets
 from softneuro.tuning.summary import Summary, made_data, summarise
 from softneuro.tuning.tuner import tuned
 from softneuro.tuning.unfinished import measuring_file, start_measuring
@@ -39,6 +39,8 @@ _EPILOG = f"""examples:
                                                            one plan for two batch sizes: the mean of their times is least
   softneuro tune model.onnx -o model.plan --shape x=1x3x224..640x224..640
                                                            one plan for all sizes of the picture from 224 to 640
+  softneuro tune voice.onnx -o voice.plan --shape input=1x576 --input sr=16000
+                                                           tune the branch that runs where sr is 16000
   softneuro tune model.onnx -o model.plan --routine f32:chl/winograd@conv1,conv2 --routine '!direct'
 
 routines: [!][data type][:layout][/algorithm][@layers]
@@ -66,6 +68,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add_force(parser)
     parser.add_argument("--dry-run", action="store_true",
                         help="say what would be measured and how long it should take; measures and writes nothing")
+    add_limit(parser)
     add_json(parser)
     _add_target_options(parser.add_argument_group("what to tune for"))
     _add_measuring_options(parser.add_argument_group("how to measure"))
@@ -79,6 +82,11 @@ def _add_target_options(group: Any) -> None:
                             "several for several inputs; the second one of the same input begins a second set of sizes, and so "
                             "on, and the plan is the best for all sets together; a size may be a range such as 224..640, "
                             "which its ends and its middle stand for")
+    group.add_argument("--input", type=number, action="append", default=[], metavar="NAME=NUMBER",
+                       help="the value of an input that decides which branch of the model runs (softneuro inspect shows "
+                            "such inputs): that branch is tuned, the others run with default routines; the second one of the "
+                            "same input belongs to the second set of sizes, and so on (default: what it is compared with, else "
+                            "1 or 0)")
     add_threads(group)
     group.add_argument("--dtypes", default="f32", metavar="LIST",
                        help="data types that layers may compute in, by commas (default f32)")
@@ -120,6 +128,7 @@ def _tune(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     plan = _written(path, request, own, options)
     summary = summarise(plan)
     _remark_on_free_sizes(plan, options)
+    _remark_on_branches(plan, options)
     if options.json:
         print_json({"plan": str(path), **made_data(plan, summary), "seconds": round(time.monotonic() - began, 3)})
     else:
@@ -137,9 +146,9 @@ def _dry_run(options: argparse.Namespace) -> int:
 
 def _request(options: argparse.Namespace, profile: Path | None) -> Request:
     return Request.of(
-        options.model, shapes=shape_sets(options.shape), threads=options.threads, dtypes=options.dtypes.split(","),
-        routines=options.routine, effort=options.effort, time_limit=options.time_limit, profile=profile,
-        error_on_miss=options.error_on_miss,
+        options.model, shapes=shape_sets(options.shape), values=sets_of(options.input), threads=options.threads,
+        dtypes=options.dtypes.split(","), routines=options.routine, effort=options.effort,
+        time_limit=options.time_limit, profile=profile, error_on_miss=options.error_on_miss,
     )  # fmt: skip
 
 
@@ -219,6 +228,15 @@ def _remark_on_free_sizes(plan: Plan, options: argparse.Namespace) -> None:
         if free and name not in given:
             whole, used = ("x".join(map(str, numbers)) for numbers in ([d if isinstance(d, int) else "?" for d in dims], sizes))
             remarks(options).print(f"input {name} is {whole}: tuned at {used}, needed --shape {name}=… for other sizes")
+
+
+def _remark_on_branches(plan: Plan, options: argparse.Namespace) -> None:
+    """Say which inputs decide what runs, and for which of their values the plan was tuned only because nobody said otherwise."""
+    given = {name for name, _ in options.input}
+    for name, value in plan.provenance.values.items():
+        if name not in given:
+            remarks(options).print(f"input {name} decides which branch of the model runs: tuned for {value}, needed "
+                                   f"--input {name}=… for another one")
 
 
 def _sizes(shapes: Mapping[str, Shape]) -> str:

@@ -33,8 +33,8 @@ def problem_answered(options: argparse.Namespace) -> Explanation:
 def layers_explained(options: argparse.Namespace, session: Session) -> list[Explanation]:
     """The layers that --why names, with the times of their candidates."""
     unsaid = argparse.Namespace(**{**vars(options), "quiet": True})  # only the sizes count, not what was made at random
-    shapes = {name: array.shape for name, array in feeds_for(session, unsaid).items()}
-    names, known = matching(layer_names(session, shapes), options.why), known_to(options, session)
+    feeds = feeds_for(session, unsaid)
+    names, known = matching(layer_names(session, feeds), options.why), known_to(options, session)
     if not options.no_measure:
         with progress_bar(options) as bar:
             task = bar.add_task("measure", total=1)
@@ -43,8 +43,8 @@ def layers_explained(options: argparse.Namespace, session: Session) -> list[Expl
                 bar.update(task, description=f"measure {what}"[:60], completed=done, total=total)
                 bar.refresh()
 
-            known = measure_missing(session, shapes, names, known, report)
-    return explain_each(session, shapes, names, known)
+            known = measure_missing(session, feeds, names, known, report)
+    return explain_each(session, feeds, names, known)
 
 
 def print_explanations(options: argparse.Namespace, found: Sequence[Explanation]) -> int:

@@ -21,7 +21,7 @@ def replace_input_sizes(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> b
     """
     differs = False
     for item in proto.graph.input:
-        sizes = feeds[item.name].shape if item.name in feeds else ()
+        sizes = getattr(feeds.get(item.name), "shape", ())  # lists have none
         for dim, size in zip(item.type.tensor_type.shape.dim, sizes, strict=False):
             if dim.HasField("dim_value") and dim.dim_value != size:
                 dim.dim_value, differs = size, True

@@ -12,7 +12,6 @@ from softneuro.compare.difference import Difference, differences
 from softneuro.compare.onnxruntime_peer import onnxruntime_session, onnxruntime_tensors, run_session
 from softneuro.graph import Graph, Layer
 from softneuro.runtime.session import Session
-from softneuro.specialise import specialise
 from softneuro.types import Array
 
 __all__ = ["LayerDifference", "Tensors", "compare_layers", "first_departure", "tensors_of_graph", "tensors_of_model",
@@ -95,8 +94,7 @@ def compare_layers(session: Session, feeds: Mapping[str, Array], there: Tensors,
     """
     concrete = _concrete(session, feeds)
     here, known = tensors_of_session(session, feeds), there.names()
-    shapes = {name: array.shape for name, array in feeds.items()}
-    routines = {item.name: item.choice.routine for item in session.linked(shapes).program.placed}
+    routines = {item.name: item.choice.routine for item in session.linked(feeds).program.placed}
     for chunk in _chunks(concrete, known, chunk_bytes):
         wanted = [name for _, name in chunk if name in known]
         found, expected = (here.values(wanted), there.values(wanted)) if wanted else ({}, {})
@@ -118,7 +116,7 @@ def _made(graph: Graph) -> frozenset[str]:
 
 
 def _concrete(session: Session, feeds: Mapping[str, Array]) -> Graph:
-    return specialise(session.plan.graph, {name: array.shape for name, array in feeds.items()})
+    return session.graph_for(feeds)
 
 
 def _chunks(graph: Graph, known: frozenset[str], most: int) -> Iterator[list[tuple[Layer, str]]]:

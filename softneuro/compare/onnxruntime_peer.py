@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from softneuro.compare.input_sizes import replace_input_sizes
 from softneuro.errors import InputError, NotInstalled
 from softneuro.types import Array, admits
@@ -73,7 +75,7 @@ def _opened(model: Path, feeds: Mapping[str, Array], threads: int, outputs: Sequ
     if outputs is None:
         peer = onnxruntime.InferenceSession(str(model), options, providers=providers)
         declared = {i.name: i.shape for i in peer.get_inputs()}
-        if all(admits(declared.get(name), array.shape) for name, array in feeds.items()):
+        if all(admits(declared.get(name), array.shape) for name, array in feeds.items() if isinstance(array, np.ndarray)):
             return peer
     changed = _changed(_proto(model), feeds, outputs)
     options.add_session_config_entry(_DATA_FOLDER, str(model.resolve().parent))

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softneuro.errors import InputError
+from softneuro.tuning.object_cache import OBJECT
 
 __all__ = ["Cache", "clean_cache", "read_cache"]
 
-_OBJECT = re.compile(r"sn_[a-z0-9_]+_[0-9a-f]{24}\.o")
 _SCRATCH = re.compile(r"sn_[a-z0-9_]+_[0-9a-f]{24}\.(?P<process>[0-9]+)\.[0-9]+\.tmp")
 
 
@@ -31,7 +31,7 @@ class Cache:
 def read_cache(folder: Path) -> Cache:
     """What lies in a cache folder, which need not exist."""
     try:
-        sizes = [entry.stat(follow_symlinks=False).st_size for entry in os.scandir(folder) if _OBJECT.fullmatch(entry.name)]
+        sizes = [entry.stat(follow_symlinks=False).st_size for entry in os.scandir(folder) if OBJECT.fullmatch(entry.name)]
     except OSError:
         sizes = []
     return Cache(str(folder), len(sizes), sum(sizes), _can_write(folder))
@@ -72,7 +72,7 @@ def _remove(inside: int) -> Iterator[int]:
     """Remove what is ours of an open folder; the bytes of each file."""
     for name in os.listdir(inside):
         scratch = _SCRATCH.fullmatch(name)
-        if not _OBJECT.fullmatch(name) and (scratch is None or _is_running(int(scratch["process"]))):
+        if not OBJECT.fullmatch(name) and (scratch is None or _is_running(int(scratch["process"]))):
             continue
         try:
             found = os.stat(name, dir_fd=inside, follow_symlinks=False)

@@ -11,7 +11,7 @@ from softneuro.ops.integer import IntegerMatMul, QuantisedStateLstm
 from softneuro.ops.matmul import MatMul
 from softneuro.ops.pointwise import Pointwise
 from softneuro.ops.reduce import Reduce
-from softneuro.types import DType
+from softneuro.types import Array, DType
 
 __all__ = ["CONVERTERS", "MICROSOFT"]
 
@@ -82,25 +82,30 @@ def _matmul_to_float(node: Node) -> tuple[Layer, ...]:
 def _lstm(node: Node) -> tuple[Layer, ...] | None:
     """Weights (directions, c, 4 * hidden) with scales (8, 10) and zero points (9, 11) of each direction, or column."""
     found = recurrent_op(node, "lstm")
-    weights = [_lstm_weights(node, *positions) for positions in ((1, 8, 9), (2, 10, 11))]
-    if found is None or node.dtype(0) not in (DType.F32, DType.OTHER) or None in weights:
+    weights, recurrent = (_lstm_weights(node, *positions) for positions in ((1, 8, 9), (2, 10, 11)))
+    if found is None or node.dtype(0) not in (DType.F32, DType.OTHER) or weights is None or recurrent is None:
         return None
     op = QuantisedStateLstm(**vars(found))
     layers, x = _rounded(node, node.inputs[0])
-    names = [name for name in weights if name is not None]
-    return (*layers, node.layer(op, (x, *names, *node.inputs[3:8])))
+    w = node.add_constant("weights", weights[0].astype(np.float32) * weights[1][:, :, None])
+    r, scales = node.add_constant("recurrent_weights", recurrent[0]), node.add_constant("scales", recurrent[1])
+    optional = [*node.inputs[3:8], *[""] * (8 - len(node.inputs))][:5]
+    return (*layers, node.layer(op, (x, w, r, *optional, scales)))
 
 
-def _lstm_weights(node: Node, position: int, scale: int, zero: int) -> str | None:
-    """The weights as `Recurrent` takes them, a constant; None when they are computed in the run."""
+def _lstm_weights(node: Node, position: int, scale: int, zero: int) -> tuple[Array, Array] | None:
+    """Whole numbers (directions, 4 * hidden, c), their zero points taken off, and scales (directions, 4 * hidden); None
+    when they are computed in the run."""
     values = [node.constant(i) for i in (position, scale, zero)]
     if values[0] is None or values[1] is None or (node.has(zero) and values[2] is None):
         return None
-    directions = values[0].shape[0]
-    scales = values[1].astype(np.float32).reshape(directions, 1, -1)
-    zeros = np.float32(0) if values[2] is None else values[2].astype(np.float32).reshape(directions, 1, -1)
-    real = (values[0].astype(np.float32) - zeros) * scales
-    return node.add_constant("weights", np.ascontiguousarray(real.transpose(0, 2, 1)))
+    directions, _, columns = values[0].shape
+    zeros = 0 if values[2] is None else values[2].astype(np.int16).reshape(directions, 1, -1)
+    whole = (values[0].astype(np.int16) - zeros).transpose(0, 2, 1)
+    small = np.iinfo(np.int8)
+    dtype = np.int8 if small.min <= whole.min(initial=0) and whole.max(initial=0) <= small.max else np.int16
+    scales = np.broadcast_to(values[1].astype(np.float32).reshape(directions, -1), (directions, columns))
+    return np.ascontiguousarray(whole.astype(dtype)), np.ascontiguousarray(scales)
 
 
 CONVERTERS: Converters = {"DynamicQuantizeLinear": _quantize, "MatMulInteger": _matmul_integer}

@@ -7,6 +7,7 @@ from softneuro.importer.node import Converters, Node
 from softneuro.ops.cumulate import CumSum
 from softneuro.ops.gather_nd import GatherND
 from softneuro.ops.one_hot import OneHot
+from softneuro.ops.reverse_sequence import ReverseSequence
 from softneuro.ops.scatter import REDUCTIONS, ScatterElements, ScatterND
 from softneuro.ops.suppression import SelectBoxes
 from softneuro.ops.top_k import TopK
@@ -73,11 +74,19 @@ def _one_hot(node: Node) -> tuple[Layer, ...]:
     return (node.layer(OneHot(int(node.get("axis", -1)))),)
 
 
+def _reverse_sequence(node: Node) -> tuple[Layer, ...]:
+    axes = int(node.get("batch_axis", 1)), int(node.get("time_axis", 0))
+    if sorted(axes) != [0, 1]:
+        raise node.error(f"found batch_axis {axes[0]} and time_axis {axes[1]}, needed 0 and 1 in either order")
+    return (node.layer(ReverseSequence(time_first=axes == (1, 0))),)
+
+
 CONVERTERS: Converters = {
     "CumSum": _cum_sum,
     "GatherND": _gather_nd,
     "NonMaxSuppression": _non_max_suppression,
     "OneHot": _one_hot,
+    "ReverseSequence": _reverse_sequence,
     "Scatter": _scatter_elements,
     "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,

@@ -10,11 +10,11 @@ import onnx
 from softneuro.graph import Layer
 from softneuro.importer.fallback import convert_any
 from softneuro.importer.node import Converters, Node
-from softneuro.importer.trees import transform_of
+from softneuro.importer.scores import Decision, classified, transform_of, transformed
 from softneuro.ops.matmul import MatMul
 from softneuro.ops.pointwise import Pointwise
 from softneuro.ops.reduce import Reduce
-from softneuro.ops.scores import Classify, PostTransform, ZipMap
+from softneuro.ops.zip_map import ZipMap
 
 __all__ = ["CONVERTERS"]
 
@@ -64,7 +64,7 @@ def _linear_regressor(node: Node) -> tuple[Layer, ...] | None:
     if kind == "none":
         return _linear(node, targets, node.outputs[0])
     scores = node.tensor("scores")
-    return (*_linear(node, targets, scores), node.layer(PostTransform(kind), (scores,)))
+    return (*_linear(node, targets, scores), *transformed(node, kind, scores, node.outputs[0]))
 
 
 def _linear_classifier(node: Node) -> tuple[Layer, ...] | None:
@@ -73,10 +73,8 @@ def _linear_classifier(node: Node) -> tuple[Layer, ...] | None:
     rows = len(node.get("intercepts", ())) or len(labels)
     if node.rank(0) == 1 or not len(labels):
         return None
-    op = Classify(transform_of(node), 0.0 if rows == 1 else None)
-    scores = node.tensor("scores")
-    outputs = (*node.outputs, *[""] * (2 - len(node.outputs)))
-    return (*_linear(node, rows, scores), node.layer(op, (scores, node.add_constant("labels", labels)), outputs))
+    scores, decision = node.tensor("scores"), Decision(transform_of(node), 0.0 if rows == 1 else None)
+    return (*_linear(node, rows, scores), *classified(node, decision, scores, rows, labels))
 
 
 def _category_mapper(node: Node) -> tuple[Layer, ...]:

@@ -9,18 +9,17 @@ import numpy as np
 
 from softneuro.graph import Layer
 from softneuro.importer.node import Converters, Node
+from softneuro.importer.scores import TRANSFORMS, Decision, classified, transform_of, transformed
 from softneuro.limits import in_force
 from softneuro.ops.pointwise import Pointwise
-from softneuro.ops.scores import TRANSFORMS, Classify, PostTransform
 from softneuro.ops.trees import BRANCHES, TreeEnsemble
 from softneuro.types import Array, DType
 
-__all__ = ["CONVERTERS", "transform_of"]
+__all__ = ["CONVERTERS"]
 
 _MODES = {"BRANCH_LEQ": 0, "BRANCH_LT": 1, "BRANCH_GTE": 2, "BRANCH_GT": 3, "BRANCH_EQ": 4, "BRANCH_NEQ": 5}
 _LEAF, _MEMBER, _EQUAL = 255, 6, 4
 _AGGREGATES = ("average", "sum", "min", "max")
-_ENUMERATED_TRANSFORMS = ("none", "softmax", "logistic", "softmax_zero", "probit")
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,13 @@ class _Nodes:
         fields = (*vars(ended).items(), ("weights", weights))
         return tuple(node.add_constant(name, np.ascontiguousarray(value)) for name, value in fields)
 
+    def features(self, node: Node) -> int:
+        """How many columns the nodes look at. Raises ModelError for a negative one."""
+        looked_at = self.feature[self.branch != _LEAF]
+        if looked_at.size and looked_at.min() < 0:
+            raise node.error(f"found feature {looked_at.min()} of a node, needed numbers from 0")
+        return int(looked_at.max(initial=-1)) + 1
+
     def depth(self, node: Node) -> int:
         """The most comparisons from a root to a leaf. Raises ModelError when a tree has a cycle or a child is missing."""
         count = len(self.branch)
@@ -57,14 +63,6 @@ class _Nodes:
             if depth > count:
                 raise node.error("a tree has a cycle, needed trees that end in leaves")
         return depth
-
-
-def transform_of(node: Node) -> str:
-    """The name of the node's post_transform."""
-    name = str(node.get("post_transform", "NONE")).lower()
-    if name not in TRANSFORMS:
-        raise node.error(f"found post_transform {name.upper()!r}, needed one of {', '.join(map(str.upper, TRANSFORMS))}")
-    return name
 
 
 def _numbers(node: Node, name: str, dtype: Any, size: int | None = None) -> Array:
@@ -135,6 +133,7 @@ def _scores(node: Node, nodes: _Nodes, weights: Array, base: Array, op: TreeEnse
         x = node.tensor("real")
         layers.append(node.layer(Pointwise("cast_f32(x0)"), node.inputs[:1], (x,)))
     raw = node.tensor("raw") if base.any() else result
+    op = replace(op, depth=nodes.depth(node), features=nodes.features(node))
     layers.append(node.layer(op, (x, *nodes.constants(node, weights)), (raw,)))
     if raw != result:
         base_name = node.add_constant("base", base.astype(np.float32))
@@ -148,7 +147,7 @@ def _regressor(node: Node) -> tuple[Layer, ...]:
     aggregate: Any = str(node.get("aggregate_function", "SUM")).lower()
     if aggregate not in _AGGREGATES:
         raise node.error(f"found aggregate_function {aggregate.upper()!r}, needed SUM, AVERAGE, MIN or MAX")
-    return _transformed(node, nodes, weights, TreeEnsemble(nodes.depth(node), aggregate), transform_of(node))
+    return _transformed(node, nodes, weights, TreeEnsemble(0, aggregate), transform_of(node))
 
 
 def _transformed(node: Node, nodes: _Nodes, weights: Array, op: TreeEnsemble, kind: str) -> tuple[Layer, ...]:
@@ -157,7 +156,7 @@ def _transformed(node: Node, nodes: _Nodes, weights: Array, op: TreeEnsemble, ki
     if kind == "none" or (weights.shape[1] == 1 and kind != "probit"):
         return _scores(node, nodes, weights, base, op, node.outputs[0])
     scores = node.tensor("scores")
-    return (*_scores(node, nodes, weights, base, op, scores), node.layer(PostTransform(kind), (scores,)))
+    return (*_scores(node, nodes, weights, base, op, scores), *transformed(node, kind, scores, node.outputs[0]))
 
 
 def _classifier(node: Node) -> tuple[Layer, ...]:
@@ -167,19 +166,15 @@ def _classifier(node: Node) -> tuple[Layer, ...]:
     nodes, weights = _listed_nodes(node, "class", len(labels))
     named = np.flatnonzero(~np.isnan(weights).all(axis=0))
     base, kind = _numbers(node, "base_values", np.float32), transform_of(node)
-    op = Classify(kind)
+    decision = Decision(kind)
     if len(labels) == 2 and len(named) == 1:
         positive = bool((_numbers(node, "class_weights", np.float32) >= 0).all())
-        op = Classify(kind, 0.5 if positive else 0.0, "complement" if positive else "negative")
+        decision = Decision(kind, 0.5 if positive else 0.0, "complement" if positive else "negative")
         if named[0] == 0:
             weights, base = weights[:, :1], base[-1:]
     scores = node.tensor("scores")
-    layers = _scores(node, nodes, weights, base, TreeEnsemble(nodes.depth(node), marked=True), scores)
-    return (*layers, node.layer(op, (scores, node.add_constant("labels", labels)), _both_outputs(node)))
-
-
-def _both_outputs(node: Node) -> tuple[str, ...]:
-    return (*node.outputs, *[""] * (2 - len(node.outputs)))
+    layers = _scores(node, nodes, weights, base, TreeEnsemble(0, marked=True), scores)
+    return (*layers, *classified(node, decision, scores, weights.shape[1], labels))
 
 
 def _ensemble(node: Node) -> tuple[Layer, ...]:
@@ -210,8 +205,8 @@ def _ensemble(node: Node) -> tuple[Layer, ...]:
     if not {*np.unique(nodes.branch).tolist()} <= {*BRANCHES, _LEAF}:
         raise node.error(f"found mode {nodes.branch[nodes.branch != _LEAF].max()} of a node, needed one from 0 to 6")
     aggregate: Any = _AGGREGATES[int(node.get("aggregate_function", 1))]
-    kind = _ENUMERATED_TRANSFORMS[int(node.get("post_transform", 0))]
-    op = TreeEnsemble(nodes.depth(node), aggregate, dtype=DType.of(values.dtype))
+    kind = TRANSFORMS[int(node.get("post_transform", 0))]
+    op = TreeEnsemble(0, aggregate, dtype=DType.of(values.dtype))
     return _transformed(node, nodes, weights, op, kind)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from softneuro.types import Array, TensorType
 
 if TYPE_CHECKING:
@@ -60,9 +62,17 @@ class Op:
         """The graph that this layer stands for, when it is one that always runs exactly once."""
         return None
 
+    def body_label(self) -> str:
+        """Which of an op's graphs `body_run_once` is, where there are several: their layers may have the same names."""
+        return ""
+
     def may_grow(self) -> bool:
         """Whether outputs may be much larger than inputs, and `infer` tells how large before they are computed."""
         return True
+
+    def made_up(self, types: Types, rng: np.random.Generator) -> Values | None:
+        """Inputs to measure with, for ops to which independent random numbers mean nothing; None for all others."""
+        return None
 
     def macs(self, types: Types) -> int:
         """Multiply-accumulates of one run; 0 for ops that only move data or are bound by memory."""

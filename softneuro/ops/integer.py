@@ -54,19 +54,26 @@ def _rows(zero: Array, rank: int) -> Array:
 class QuantisedStateLstm(Recurrent):
     """An LSTM that rounds its hidden state to 8 bits before every product: onnxruntime's DynamicQuantizeLSTM.
 
-    The range of each step's states, 0 included, is divided into 255 steps. Inputs as of `Recurrent`, in float32: what was
-    quantised before the run is given as the real numbers that it stands for.
+    The range of each step's states, 0 included, of a direction's elements that ran a step before, is divided into 255
+    steps. Inputs as of `Recurrent`, but r as whole numbers (i8, or i16 where these do not fit), and last, at position 8,
+    the real number that a one of them stands for: scales (d, 4 * hidden) in float32. x and w are the real numbers that
+    quantised ones stand for.
     """
 
     name: ClassVar[str] = "quantised_state_lstm"
 
-    def _recalled(self, hidden: Array, r: Array) -> Array:
-        return super()._recalled(_rounded_to_bytes(hidden), r)
+    def reference(self, inputs: Values) -> tuple[Array, ...]:
+        x, w, r, *others, scales = inputs
+        assert r is not None and scales is not None
+        return super().reference((x, w, r.astype(scales.dtype) * scales[:, :, None], *others))
+
+    def _recalled(self, hidden: Array, r: Array, ran: Array) -> Array:
+        return super()._recalled(_rounded_to_bytes(np.where(ran, hidden, 0)), r, ran)
 
 
 def _rounded_to_bytes(x: Array) -> Array:
     low, high = np.minimum(x.min(initial=0), 0), np.maximum(x.max(initial=0), 0)
-    scale = np.float32(1.0) if low == high else np.float32((high - low) / np.float32(255.0))
+    scale = np.float32((high - low) / np.float32(255.0)) or np.float32(1.0)
     zero = np.rint(np.clip(-low / scale, 0, 255))
     steps = np.clip(np.rint(x / scale) + zero, 0, 255)
     real: Array = (steps - zero) * scale

@@ -119,7 +119,8 @@ class Recurrent(Op):
         for step, row in enumerate(x):
             fed = row @ w.T + from_input
             if self.kind == "lstm":
-                new, new_cell = self._lstm(fed + self._recalled(hidden, r) + from_state, cell, peep, activate)
+                recalled = self._recalled(hidden, r, (step <= ends)[:, None])
+                new, new_cell = self._lstm(fed + recalled + from_state, cell, peep, activate)
             else:
                 new_cell = cell
                 new = (
@@ -132,8 +133,8 @@ class Recurrent(Op):
             outputs[step] = np.where(runs, new, 0)
         return outputs, hidden, cell
 
-    def _recalled(self, hidden: Array, r: Array) -> Array:
-        """What an LSTM's gates get of the hidden state."""
+    def _recalled(self, hidden: Array, r: Array, ran: Array) -> Array:
+        """What an LSTM's gates get of the hidden state; ran (n, 1): the elements that ran a step before."""
         product: Array = hidden @ r.T
         return product
 

@@ -21,15 +21,16 @@ from softneuro.ops.norm import BatchNorm, InstanceNorm, LayerNorm
 from softneuro.ops.one_hot import OneHot
 from softneuro.ops.onnx_op import OnnxOp
 from softneuro.ops.padding import Pad
+from softneuro.ops.patches import Patches
 from softneuro.ops.pointwise import Pointwise
 from softneuro.ops.pool import GlobalPool, Pool
 from softneuro.ops.recurrent import Recurrent
 from softneuro.ops.reduce import ArgReduce, Reduce
 from softneuro.ops.resize import Resize
+from softneuro.ops.reverse_sequence import ReverseSequence
 from softneuro.ops.roi_align import RoiAlign
 from softneuro.ops.same_padding import SameConv, SamePool
 from softneuro.ops.scatter import ScatterElements, ScatterND
-from softneuro.ops.scores import Classify, PostTransform, ZipMap
 from softneuro.ops.shape import Constant, ConstantOfShape, Fill, Range, Shape, Size
 from softneuro.ops.slicing import Concat, Slice, Split, StridedSlice
 from softneuro.ops.softmax import Softmax
@@ -39,6 +40,7 @@ from softneuro.ops.trees import TreeEnsemble
 from softneuro.ops.trilu import Trilu
 from softneuro.ops.trim import Trim
 from softneuro.ops.view import Flatten, Identity, Reshape, Squeeze, Unsqueeze, View
+from softneuro.ops.zip_map import ZipMap
 
 __all__ = ["OPS"]
 
@@ -60,11 +62,12 @@ OPS: Mapping[str, type[Op]] = {
         LayerNorm, BatchNorm, InstanceNorm,
         Transpose, DepthToSpace, SpaceToDepth, BroadcastTo, Expand, Tile,
         Concat, Split, Slice, StridedSlice, Pad, Gather, GatherElements, GatherND, Resize,
+        ReverseSequence, Patches,
         SameConv, SamePool,
         Recurrent, QuantisedStateLstm,
         View, Reshape, Flatten, Squeeze, Unsqueeze, Identity,
         Constant, Shape, Size, Fill, ConstantOfShape, Range,
-        TreeEnsemble, PostTransform, Classify, ZipMap,
+        TreeEnsemble, ZipMap,
         OnnxOp, Absent,
         Adapt,
     )

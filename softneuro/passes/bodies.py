@@ -12,6 +12,7 @@ from softneuro.control import BodyOp
 from softneuro.errors import SoftneuroError
 from softneuro.graph import Graph, GraphInput, Layer
 from softneuro.ops.base import Types
+from softneuro.passes.fold_constants import fold_constants
 from softneuro.specialise import specialise
 from softneuro.types import TensorType
 
@@ -21,7 +22,7 @@ Optimise = Callable[[Graph, Mapping[str, TensorType]], Graph]
 
 
 def rewrite_bodies(graph: Graph, optimise: Optimise) -> Graph:
-    """The graph with the bodies of its layers rewritten; a body whose input types are not known stays as it is."""
+    """The graph with the bodies of its layers rewritten; in a body whose input types are not known only constants are folded."""
     return replace(graph, layers=tuple(_rewritten(layer, graph, optimise) for layer in graph.layers))
 
 
@@ -33,21 +34,39 @@ def _rewritten(layer: Layer, graph: Graph, optimise: Optimise) -> Layer:
     try:
         inner = {id(body): known for body, known in op.inner_types(types)}
     except SoftneuroError:
-        return layer
-    bodies = {
-        name: _optimised(body, inner[id(body)], optimise) for name, body in op.bodies().items() if id(body) in inner
-    }  # fmt: skip
-    return replace(layer, op=replace(op, **bodies))
+        inner = {}
+    return _with_bodies(layer, lambda body: _optimised(body, inner[id(body)], optimise) if id(body) in inner else _folded(body))
 
 
 def _optimised(body: Graph, types: Types, optimise: Optimise) -> Graph:
-    """The body, its inputs declared as before; sizes count as free, since loops may change them."""
+    """The body, its inputs declared as before; sizes count as free, since loops may change them.
+
+    A branch that does not take these sizes may take others, and is rewritten without knowing any.
+    """
     known = {name: type_ for name, type_ in zip(body.inputs, types, strict=True) if type_ is not None}
     if len(known) < len(body.inputs):
-        return body
+        return _folded(body)
     free = {name: GraphInput(type_.dtype, (None,) * type_.rank) for name, type_ in known.items()}
     try:
         hints = specialise(replace(body, inputs=free), {name: type_.shape for name, type_ in known.items()}).types
+    except SoftneuroError:
+        hints = {}
+    try:
         return replace(optimise(replace(body, inputs=free), hints), inputs=body.inputs, types=body.types)
     except SoftneuroError:
-        return body  # a branch that does not take these inputs
+        return _folded(body)
+
+
+def _folded(body: Graph) -> Graph:
+    """The body, and those inside of it, with what needs no types: layers of constants computed."""
+    layers = tuple(_with_bodies(layer, _folded) for layer in body.layers)
+    try:
+        return replace(fold_constants(replace(body, layers=layers)), inputs=body.inputs, types=body.types)
+    except SoftneuroError:
+        return body
+
+
+def _with_bodies(layer: Layer, change: Callable[[Graph], Graph]) -> Layer:
+    if not isinstance(layer.op, BodyOp):
+        return layer
+    return replace(layer, op=replace(layer.op, **{name: change(body) for name, body in layer.op.bodies().items()}))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from softneuro.errors import PlanError, ResourceLimitError
+from softneuro.graph import Graph
 from softneuro.limits import ResourceLimits, enforced, in_force
 from softneuro.ops.field_types import conforms, field_types
 from softneuro.plan.graph_codec import decode_graph, encode_graph
@@ -190,7 +191,10 @@ def _decoded(path: Path) -> Plan:
             return arrays[index]
 
         graph = decode_graph(header["graph"], fetch)
-        return Plan(graph, _decode_choices(header["choices"]), _decode_provenance(header["provenance"]))
+        made = _decode_provenance(header["provenance"])
+        for numbers in (made.values, *made.further_values):
+            _check_values(numbers, graph)
+        return Plan(graph, _decode_choices(header["choices"]), made)
     except (PlanError, ResourceLimitError) as error:
         raise type(error)(f"plan {str(path)!r}: {error}") from error
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -217,11 +221,11 @@ def release(array: Array) -> None:
 
 
 def _decode_choices(data: Mapping[str, Any]) -> dict[str, Choice]:
-    return {name: Choice(_is(str, routine), Signature.parse(_is(str, signature)), _decode_schedule(schedule))
+    return {name: Choice(_is(str, routine), Signature.parse(_is(str, signature)), _decode_numbers(schedule))
             for name, (routine, signature, schedule) in data.items()}  # fmt: skip
 
 
-def _decode_schedule(data: Mapping[str, Any]) -> dict[str, int]:
+def _decode_numbers(data: Mapping[str, Any]) -> dict[str, int]:
     return {name: _is(int, number) for name, number in data.items()}
 
 
@@ -230,6 +234,8 @@ def _decode_provenance(data: Mapping[str, Any]) -> Provenance:
     values = {key: value for key, value in data.items() if key in known}
     values["shapes"] = _decode_shapes(values.get("shapes", {}))
     values["further_shapes"] = tuple(map(_decode_shapes, values.get("further_shapes", ())))
+    values["values"] = _decode_numbers(values.get("values", {}))
+    values["further_values"] = tuple(map(_decode_numbers, values.get("further_values", ())))
     values["ranges"] = tuple({str(n): str(text) for n, text in asked.items()} for asked in values.get("ranges", ()))
     values["measured"] = {key: tuple(map(_decode_measured, items)) for key, items in values.get("measured", {}).items()}
     values["layer_ns"] = {key: _is(float, value) for key, value in values.get("layer_ns", {}).items()}
@@ -242,9 +248,19 @@ def _decode_provenance(data: Mapping[str, Any]) -> Provenance:
     return Provenance(**values)
 
 
+def _check_values(numbers: Mapping[str, int], graph: Graph) -> None:
+    """Raise PlanError for a value of no input, or one that its data type cannot hold."""
+    for name, number in numbers.items():
+        dtype = graph.inputs[name].dtype if name in graph.inputs else DType.OTHER
+        limits = np.iinfo(dtype.numpy.name) if dtype.numpy.kind in "iu" else np.iinfo(np.int8)
+        least, most = (0, 1) if dtype is DType.BOOL else (limits.min, limits.max)
+        if dtype.numpy.kind not in "iub" or not least <= number <= most:
+            raise PlanError(f"found value {number} for input {name!r} of type {dtype}, needed one that it can hold")
+
+
 def _decode_measured(data: Sequence[Any]) -> Measured:
     routine, formats, schedule, ns, spread, note = data
-    return Measured(_is(str, routine), _is(str, formats), _decode_schedule(schedule), _is(float | None, ns), _is(float, spread),
+    return Measured(_is(str, routine), _is(str, formats), _decode_numbers(schedule), _is(float | None, ns), _is(float, spread),
                     _is(str, note))  # fmt: skip
 
 

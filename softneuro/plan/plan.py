@@ -52,8 +52,9 @@ class Provenance:
     them is known when there was no time to measure all candidates.
     model: the name of the model's file, without its folder. shapes: the input sizes that were tuned for, the first set
     where there were several, the others in further_shapes (times are then means over all sets). ranges: where ranges of
-    sizes were asked for, what was asked (``1x3x224..640x224..640`` by input); the sets stand for them. packages: versions of
-    Python and of what the plan was made with. command: the command line, where there was one. measured: all candidates
+    sizes were asked for, what was asked (``1x3x224..640x224..640`` by input); the sets stand for them. values and further_values:
+    of the inputs that decide which branches run, for each set of shapes. packages: versions of Python and of what the plan
+    was made with. command: the command line, where there was one. measured: all candidates
     of every problem, by the problem's text.
     """
 
@@ -76,6 +77,8 @@ class Provenance:
     command: str = ""
     measured: Mapping[str, Sequence[Measured]] = field(default_factory=dict)
     ranges: tuple[Mapping[str, str], ...] = ()
+    values: Mapping[str, int] = field(default_factory=dict)
+    further_values: tuple[Mapping[str, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from softneuro.graph import Graph
@@ -10,9 +10,9 @@ from softneuro.ops.adapt import Adapt
 from softneuro.plan.plan import adapt_name
 from softneuro.plan.program import Placed, Program
 from softneuro.runtime.session import Session
-from softneuro.specialise import specialise
+from softneuro.runtime.specialisations import Inputs
 from softneuro.stages import staged
-from softneuro.types import Format, Shape
+from softneuro.types import Format
 
 __all__ = ["Edge", "Node", "Picture", "picture_of"]
 
@@ -43,9 +43,9 @@ class Picture:
     edges: tuple[Edge, ...]
 
 
-def picture_of(session: Session, shapes: Mapping[str, Shape]) -> Picture:
+def picture_of(session: Session, inputs: Inputs) -> Picture:
     """What runs for the input shapes."""
-    return _Drafting(staged(specialise(session.plan.graph, shapes))).draw(session.linked(shapes).program)
+    return _Drafting(staged(session.graph_for(inputs))).draw(session.linked(inputs).program)
 
 
 class _Drafting:

@@ -14,7 +14,7 @@ from softneuro.problem import Problem
 from softneuro.report.known_times import KnownTimes, is_same, problem_text
 from softneuro.routines.candidates import Candidate, candidates, rejections
 from softneuro.runtime.session import Session
-from softneuro.types import Shape
+from softneuro.runtime.specialisations import Inputs
 
 __all__ = ["CandidateRow", "Explanation", "Refused", "explain_problem", "explanations", "known_of", "ways"]
 
@@ -78,22 +78,22 @@ def explain_problem(problem: Problem, target: Target, known: KnownTimes, *, choi
     return Explanation(problem_text(problem), tuple(layers), _ranked(rows), refused)
 
 
-def explanations(session: Session, shapes: Mapping[str, Shape], known: KnownTimes | None = None) -> dict[str, Explanation]:
-    """An explanation of every layer and adapt that runs for the input shapes, by name. Nothing is measured.
+def explanations(session: Session, inputs: Inputs, known: KnownTimes | None = None) -> dict[str, Explanation]:
+    """An explanation of every layer and adapt that runs for the inputs, by name. Nothing is measured.
 
-    known: times, by default those that the plan recorded. Layers with the same problem and choice share their
-    explanation.
+    inputs: names to sizes or arrays, as in `Session.linked`. known: times, by default those that the plan recorded. Layers
+    with the same problem and choice share their explanation.
     """
     times = known or known_of(session)
     groups: dict[tuple[str, str], list[Placed]] = {}
-    for placed in session.linked(shapes).program.placed:
+    for placed in session.linked(inputs).program.placed:
         key = problem_text(placed.problem) if placed.problem is not None else placed.name
         groups.setdefault((key, str(placed.choice)), []).append(placed)
     found: dict[str, Explanation] = {}
     for group in groups.values():
         names = tuple(placed.name for placed in group)
         found |= dict.fromkeys(names, _explained(group[0], names, session.target, times))
-    return {placed.name: found[placed.name] for placed in session.linked(shapes).program.placed}
+    return {placed.name: found[placed.name] for placed in session.linked(inputs).program.placed}
 
 
 def known_of(session: Session) -> KnownTimes:

@@ -11,6 +11,7 @@ from softneuro import cpu
 from softneuro.codegen import target as targets
 from softneuro.codegen.target import Target
 from softneuro.control import BodyOp
+from softneuro.control_inputs import control_inputs, control_values
 from softneuro.errors import SoftneuroError
 from softneuro.graph import Graph, GraphInput, Layer
 from softneuro.ops.base import Op
@@ -21,6 +22,7 @@ from softneuro.plan.plan import Plan, Provenance
 from softneuro.plan.program import BufferKind, Placed, Program
 from softneuro.routines.candidates import rejections
 from softneuro.specialise import default_shapes, specialise
+from softneuro.tuning.values import decided
 from softneuro.types import Array, Shape, TensorType
 
 if TYPE_CHECKING:
@@ -108,7 +110,8 @@ class Inspection:
     kind: ``model`` or ``plan``. operators: ONNX nodes by type, and refused, problem: why a model cannot be tuned; all
     empty for plans. layers: in the order they run, after the passes; empty for a model that cannot be tuned, and then
     macs and arena_bytes are None. arena_bytes: memory of all activations of one inference, inputs and outputs beside.
-    provenance: None for models.
+    provenance: None for models. decides: inputs of which a program is made for each value, as they decide what runs, with the
+    value that the layers are shown for, None where there is none.
     """
 
     kind: str
@@ -130,6 +133,7 @@ class Inspection:
     refused: tuple[OperatorRefused, ...] = ()
     problem: str = ""
     provenance: Provenance | None = None
+    decides: Mapping[str, int | None] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -138,7 +142,7 @@ def inspect_plan(path: Path, plan: Plan, shapes: Mapping[str, Shape], threads: i
     """A plan at the tuned sizes and threads, or those given. Raises InputError when the shapes do not fit."""
     made, target = plan.provenance, target or targets.host()
     sizes = default_shapes(plan.graph, {**made.shapes, **shapes})
-    concrete = specialise(plan.graph, sizes)
+    concrete = specialise(plan.graph, sizes, control_values(plan.graph, sizes, made.values))
     threads = threads or made.threads
     program = lower(concrete, plan.choices, target, threads, None)
     notes = [] if made.machine in ("", cpu.fingerprint()) else [f"tuned on another machine: {made.machine}"]
@@ -149,7 +153,7 @@ def inspect_plan(path: Path, plan: Plan, shapes: Mapping[str, Shape], threads: i
         tuple(_tensor(name, declared, sizes[name]) for name, declared in plan.graph.inputs.items()),
         tuple(_output(name, None, concrete) for name in plan.graph.outputs),
         _parameters(plan.graph), _layers(concrete, program, target, made.layer_ns), _macs(program), _arena_bytes(program),
-        provenance=made, notes=tuple(notes),
+        provenance=made, decides={name: made.values.get(name) for name in control_inputs(plan.graph)}, notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -165,10 +169,13 @@ def inspect_model(path: Path, shapes: Mapping[str, Shape], threads: int | None =
     found, target, threads = survey(path, shapes), target or targets.host(), threads or cpu.allowed_cpus()
     notes = [f"{len(found.missing)} tensors of external data cannot be read: {found.missing[0]}"] if found.missing else []
     problem, concrete, sizes = found.problem, None, dict(shapes)
+    decides: dict[str, int | None] = {}
     if found.graph is not None:
         sizes = default_shapes(found.graph, shapes)
         try:
-            concrete = _as_tuned(found.graph, sizes)
+            decides = dict.fromkeys(control_inputs(found.graph, sizes))
+            decides |= decided(found.graph, sizes, shapes, {})
+            concrete = _as_tuned(found.graph, sizes, decides)
         except SoftneuroError as error:
             problem = str(error)
     program = lower(concrete, {}, target, threads, None) if concrete is not None else None
@@ -179,16 +186,17 @@ def inspect_model(path: Path, shapes: Mapping[str, Shape], threads: int | None =
         {dtype: Amount(*amount) for dtype, amount in found.parameters.items()},
         _layers(concrete, program, target, {}) if concrete is not None and program is not None else (),
         _macs(program) if program is not None else None, _arena_bytes(program) if program is not None else None,
-        found.producer, found.ir_version, found.opsets, found.operators, _refused(found), problem, None,
+        found.producer, found.ir_version, found.opsets, found.operators, _refused(found), problem, None, decides,
         (*notes, *_free_dimensions(found, sizes, shapes)),
     )  # fmt: skip
 
 
-def _as_tuned(imported: Graph, sizes: Mapping[str, Shape]) -> Graph:
+def _as_tuned(imported: Graph, sizes: Mapping[str, Shape], decides: Mapping[str, int | None]) -> Graph:
     """The graph that tuning chooses routines for: after all passes, at concrete sizes."""
     from softneuro.passes.pipeline import optimise
 
-    return specialise(optimise(imported, specialise(imported, sizes).types), sizes)
+    values = control_values(imported, sizes, {name: value for name, value in decides.items() if value is not None})
+    return specialise(optimise(imported, specialise(imported, sizes, values).types), sizes, values)
 
 
 def _free_dimensions(found: Survey, sizes: Mapping[str, Shape], shapes: Mapping[str, Shape]) -> list[str]:

@@ -27,13 +27,18 @@ class KnownTimes:
 
     def of(self, problem: Problem, choice: Choice, target: Target) -> Measured | None:
         """The time of a choice, or the note why it has none; None when nothing is known."""
+        recorded = self.recorded_of(problem, choice)
         routine = routine_named(choice.routine, type(problem.op)) if self.profile is not None else None
-        if self.profile is not None and routine is not None:
-            built = routine.build(problem, choice.signature, choice.schedule, target)
-            found = self.profile.get(Profile.key(problem, choice, routine_digest(routine, built)))
-            if found is not None:
-                return Measured(choice.routine, str(choice.signature), choice.schedule, found.ns, found.spread)
-        return self.recorded_of(problem, choice)
+        if self.profile is None or routine is None:
+            return recorded
+        built = routine.build(problem, choice.signature, choice.schedule, target)
+        key = Profile.key(problem, choice, routine_digest(routine, built))
+        found, failure = self.profile.get(key), self.profile.failure(key)
+        if found is not None:
+            return Measured(choice.routine, str(choice.signature), choice.schedule, found.ns, found.spread)
+        if failure is not None and (recorded is None or recorded.ns is None):
+            return Measured(choice.routine, str(choice.signature), choice.schedule, None, note=failure)
+        return recorded
 
     def recorded_of(self, problem: Problem, choice: Choice) -> Measured | None:
         """What the record alone says of a choice."""

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
+import numpy as np
+
 from softneuro._version import __version__
 from softneuro.report.drawing import Node, Picture, picture_of
 from softneuro.report.explanation import CandidateRow, Explanation
@@ -22,7 +24,7 @@ from softneuro.report.layout import Box, Drawing, layered
 from softneuro.report.rows import LayerRow
 from softneuro.runtime.session import Session
 from softneuro.runtime.timing import Kind, Timeline
-from softneuro.types import Array, DType
+from softneuro.types import Array, TensorType
 
 __all__ = ["html_page", "page_data"]
 
@@ -52,10 +54,15 @@ def html_page(session: Session, feeds: Mapping[str, Array], rows: Sequence[Layer
     return head + "".join(parts[name] + rest for name, _, rest in (piece.partition("}}") for piece in pieces))
 
 
+def _type_text(feed: Any) -> str:
+    """``f32[1,3]``; the kind of what is no tensor."""
+    return str(TensorType.of(feed)) if isinstance(feed, np.ndarray) else type(feed).__name__
+
+
 def page_data(session: Session, feeds: Mapping[str, Array], rows: Sequence[LayerRow],
               explanations: Mapping[str, Explanation], timeline: Timeline) -> dict[str, Any]:
     """All that the page shows, as plain data."""
-    picture = picture_of(session, {name: tuple(array.shape) for name, array in feeds.items()})
+    picture = picture_of(session, feeds)
     boxes = _boxes(picture, rows)
     drawing = layered(boxes, [(edge.source, edge.target) for edge in picture.edges])
     numbers, texts = _numbered(rows, explanations)
@@ -91,7 +98,7 @@ def _summary(session: Session, feeds: Mapping[str, Array], rows: Sequence[LayerR
         "threads": session.threads, "tuned_threads": made.threads, "kept": made.kept, "optimal": made.optimal,
         "predicted_ns": made.predicted_ns, "measured_ns": made.measured_ns, "default_ns": made.default_ns,
         "bound_ns": made.lower_bound_ns, "total_ns": sum(row.ns for row in rows), "command": made.command,
-        "inputs": [[name, f"{DType.of(array.dtype)}[{','.join(map(str, array.shape))}]"] for name, array in feeds.items()],
+        "inputs": [[name, _type_text(feed)] for name, feed in feeds.items()],
     }  # fmt: skip
 
 

@@ -15,11 +15,11 @@ from softneuro.ops.base import Op
 from softneuro.ops.text import format_op
 from softneuro.plan.lower import lower
 from softneuro.plan.plan import Choice, Plan
-from softneuro.specialise import specialise
+from softneuro.tuning.values import plan_graph
 
 __all__ = ["FieldDifference", "LayerDifference", "PlanDifference", "plan_difference"]
 
-_DECIDE = ("model_sha256", "target", "threads", "shapes", "further_shapes")
+_DECIDE = ("model_sha256", "target", "threads", "shapes", "further_shapes", "values", "further_values")
 """Parts of the provenance that change what runs; the others tell how a plan was made and how fast it was then."""
 _LARGE = ("layer_ns", "measured")
 """Parts that are shown with the layers, or not at all."""
@@ -89,7 +89,7 @@ _Placing = Mapping[str, tuple[Choice, str]]
 def _placed(plan: Plan, target: Target) -> _Placing:
     """What runs for each layer and adapt, and the text of its op."""
     made = plan.provenance
-    graph = specialise(plan.graph, made.shapes)
+    graph = plan_graph(plan)
     ops = {layer.name: layer.op for layer in graph.layers}
     found = {}
     for placed in lower(graph, plan.choices, target, made.threads, None).placed:

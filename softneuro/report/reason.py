@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from softneuro.codegen.target import Target
 from softneuro.ops.adapt import Adapt
@@ -15,15 +15,14 @@ from softneuro.report.known_times import KnownTimes, is_same, problem_text
 from softneuro.routines.candidates import routine_named
 from softneuro.routines.routine import Signature
 from softneuro.runtime.session import Session
-from softneuro.specialise import specialise
-from softneuro.types import Shape
+from softneuro.runtime.specialisations import Inputs
 
 __all__ = ["changed_adapts", "reason_for"]
 
 Adapts = Sequence[Placed]
 
 
-def reason_for(session: Session, shapes: Mapping[str, Shape], placed: Placed, found: Explanation, known: KnownTimes) -> str:
+def reason_for(session: Session, inputs: Inputs, placed: Placed, found: Explanation, known: KnownTimes) -> str:
     """Why the chosen candidate is not the fastest alone, as a sentence; empty when it is, or no times are known."""
     chosen, best = found.chosen, found.candidates[0]
     if chosen is None or chosen is best or best.ns is None or placed.problem is None:
@@ -36,19 +35,19 @@ def reason_for(session: Session, shapes: Mapping[str, Shape], placed: Placed, fo
     return f"chosen {_ms(slower_ns)} slower alone: " + (
         "within the spread of the measurements, as good as the fastest" if chosen.tied
         else _not_offered(session.plan.provenance, placed.problem, best)
-        or _adapts_saved(session, shapes, placed, best, slower_ns, known)
+        or _adapts_saved(session, inputs, placed, best, slower_ns, known)
         or _other_cause(session.plan.provenance, placed.problem, chosen, best)
     )  # fmt: skip
 
 
-def changed_adapts(session: Session, shapes: Mapping[str, Shape], placed: Placed, best: CandidateRow) -> tuple[Adapts, Adapts]:
+def changed_adapts(session: Session, inputs: Inputs, placed: Placed, best: CandidateRow) -> tuple[Adapts, Adapts]:
     """The adapts that would run, and those that would no longer, if one layer alone ran with another candidate."""
     if str(placed.choice.signature) == best.formats or placed.problem is None or isinstance(placed.problem.op, Adapt):
         return (), ()
-    program = session.linked(shapes).program
+    program = session.linked(inputs).program
     swapped = Choice(best.routine, Signature.parse(best.formats), best.schedule)
     choices = {item.name: item.choice for item in program.placed} | {placed.name: swapped}
-    other = lower(specialise(session.plan.graph, shapes), choices, session.target, session.threads, None)
+    other = lower(session.graph_for(inputs), choices, session.target, session.threads, None)
     here, there = _adapts(program), _adapts(other)
     return [there[name] for name in there if name not in here], [here[name] for name in here if name not in there]
 
@@ -60,10 +59,10 @@ def _adapts(program: Program) -> dict[str, Placed]:
     }  # fmt: skip
 
 
-def _adapts_saved(session: Session, shapes: Mapping[str, Shape], placed: Placed, best: CandidateRow, slower_ns: float,
+def _adapts_saved(session: Session, inputs: Inputs, placed: Placed, best: CandidateRow, slower_ns: float,
                   known: KnownTimes) -> str:
     """That other adapts make up for it; empty when they do not."""
-    more, fewer = changed_adapts(session, shapes, placed, best)
+    more, fewer = changed_adapts(session, inputs, placed, best)
     needed, spared = _sum_ns(more, known, session.target), _sum_ns(fewer, known, session.target)
     if not more or (needed is not None and spared is not None and needed - spared < slower_ns):
         return ""

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from softneuro.ops.adapt import Adapt
 from softneuro.ops.onnx_op import OnnxOp
 from softneuro.plan.plan import Provenance
 from softneuro.plan.program import HostStep, Placed, Program
 from softneuro.problem import Problem
 from softneuro.report.known_times import KnownTimes, problem_text
+from softneuro.runtime.feed import shape_of
 from softneuro.runtime.session import Session
-from softneuro.types import Array, Shape, TensorType
+from softneuro.types import Array, TensorType
 
 __all__ = ["ADAPT", "HOST", "LAYER", "Group", "LayerRow", "grouped", "is_free", "layer_rows", "predicted_total", "sum_ns"]
 
@@ -77,9 +80,8 @@ def layer_rows(session: Session, feeds: Mapping[str, Array], repeat: int) -> lis
     """Run the plan ``repeat`` times; one row for each layer and adapt, in the order they run."""
     times = dict(session.profile(feeds, repeat))
     total = sum(times.values()) or 1.0
-    shapes = {name: tuple(array.shape) for name, array in feeds.items()}
-    program = session.linked(shapes).program
-    predicted = _predictions(session, shapes)
+    program = session.linked(feeds).program
+    predicted = _predictions(session, feeds)
     return [_row(item, program, times[item.name], total, predicted(item)) for item in program.placed]
 
 
@@ -154,12 +156,12 @@ def _sizes(type_: TensorType) -> str:
     return "x".join(map(str, type_.shape)) or "scalar"
 
 
-def _predictions(session: Session, shapes: Mapping[str, Shape]) -> Callable[[Placed], float | None]:
-    """What tuning measured for what runs: nothing for other shapes, another number of threads or instruction set."""
+def _predictions(session: Session, feeds: Mapping[str, Array]) -> Callable[[Placed], float | None]:
+    """What tuning measured for what runs: nothing for other inputs, another number of threads or instruction set."""
     made = session.plan.provenance
     known = KnownTimes(made.measured)
     alike = made.target in ("", session.target.name) and made.threads == session.threads
-    layer_ns = made.layer_ns if alike and _are_tuned(made, shapes) else {}
+    layer_ns = made.layer_ns if alike and _are_tuned(made, feeds) else {}
 
     def predicted(item: Placed) -> float | None:
         found = known.recorded_of(item.problem, item.choice) if alike and item.problem is not None else None
@@ -168,6 +170,7 @@ def _predictions(session: Session, shapes: Mapping[str, Shape]) -> Callable[[Pla
     return predicted
 
 
-def _are_tuned(made: Provenance, shapes: Mapping[str, Shape]) -> bool:
-    """Whether the layers' recorded times are of these shapes, not means over several sets."""
-    return not made.further_shapes and {name: tuple(shape) for name, shape in made.shapes.items()} == dict(shapes)
+def _are_tuned(made: Provenance, feeds: Mapping[str, Array]) -> bool:
+    """Whether the layers' recorded times are of these shapes and values, not means over several sets."""
+    alike = {name: tuple(shape) for name, shape in made.shapes.items()} == {name: shape_of(feed) for name, feed in feeds.items()}
+    return alike and not made.further_shapes and all(np.all(feeds[name] == value) for name, value in made.values.items())

@@ -30,7 +30,7 @@ def chrome_trace(session: Session, feeds: Mapping[str, Array], runs: int = 3) ->
 
 def trace_of(session: Session, timeline: Timeline, feeds: Mapping[str, Array]) -> dict[str, Any]:
     """The trace of a timeline that was taken with these feeds."""
-    linked = session.linked({name: array.shape for name, array in feeds.items()})
+    linked = session.linked(feeds)
     placed = {item.name: item for item in linked.program.placed}
     provenance = session.plan.provenance
     model = provenance.model or session.plan.graph.name

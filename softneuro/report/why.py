@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -21,10 +21,10 @@ from softneuro.report.known_times import KnownTimes, problem_text
 from softneuro.report.reason import changed_adapts, reason_for
 from softneuro.routines.candidates import routine_named
 from softneuro.runtime.session import Session
+from softneuro.runtime.specialisations import Inputs
 from softneuro.runtime.team import Team
 from softneuro.tuning.measure import measure, measure_host
 from softneuro.tuning.profile import Measurement
-from softneuro.types import Shape
 
 __all__ = [
     "MOST_MEASURED_BYTES", "answer", "explain", "explain_each", "layer_names", "matching", "measure_missing", "measure_untimed",
@@ -53,35 +53,36 @@ def matching(names: Iterable[str], pattern: str) -> list[str]:
     raise InputError(f"layer {pattern!r}: is not in the plan, needed a name or pattern of {nearest}")
 
 
-def explain(session: Session, shapes: Mapping[str, Shape], name: str, known: KnownTimes | None = None) -> Explanation:
+def explain(session: Session, inputs: Inputs, name: str, known: KnownTimes | None = None) -> Explanation:
     """Why a layer or adapt runs with what it has, from what is known; nothing is measured.
 
-    shapes: input name to sizes. name: as in `matching`, of one layer. known: times, by default those of the plan.
+    inputs: names to sizes or arrays, as in `Session.linked`. name: as in `matching`, of one layer. known: times, by
+    default those of the plan.
     Raises InputError when the name is not there.
     """
-    return explain_each(session, shapes, matching(layer_names(session, shapes), name)[:1], known)[0]
+    return explain_each(session, inputs, matching(layer_names(session, inputs), name)[:1], known)[0]
 
 
-def explain_each(session: Session, shapes: Mapping[str, Shape], names: Sequence[str],
+def explain_each(session: Session, inputs: Inputs, names: Sequence[str],
                  known: KnownTimes | None = None) -> list[Explanation]:
     """As `explain` of several layers, each explanation once."""
     times = known or known_of(session)
-    placed = {item.name: item for item in session.linked(shapes).program.placed}
-    every = explanations(session, shapes, times)
+    placed = {item.name: item for item in session.linked(inputs).program.placed}
+    every = explanations(session, inputs, times)
     distinct = {every[name].layers: every[name] for name in names}
     return [
-        replace(found, reason=reason_for(session, shapes, placed[layers[0]], found, times))
+        replace(found, reason=reason_for(session, inputs, placed[layers[0]], found, times))
         for layers, found in distinct.items()
     ]  # fmt: skip
 
 
-def measure_missing(session: Session, shapes: Mapping[str, Shape], names: Sequence[str], known: KnownTimes,
+def measure_missing(session: Session, inputs: Inputs, names: Sequence[str], known: KnownTimes,
                     report: Callable[[int, int, str], None]) -> KnownTimes:
     """What is known and, measured now, the times of the named layers' candidates that were not.
 
     report(done, total, problem) is called between measurements.
     """
-    placed = {item.name: item for item in session.linked(shapes).program.placed}
+    placed = {item.name: item for item in session.linked(inputs).program.placed}
     todo = {(problem_text(item.problem), str(item.choice)): item for name in names if (item := placed[name]).problem}
     weights = sum(array.nbytes for array in session.plan.graph.constants.values())
     for number, item in enumerate(todo.values()):
@@ -89,7 +90,7 @@ def measure_missing(session: Session, shapes: Mapping[str, Shape], names: Sequen
         report(number, len(todo), problem_text(item.problem))
         known = _completed(item, session.target, known, weights)
         best = explain_problem(item.problem, session.target, known, choice=item.choice).candidates[0]
-        for adapt in itertools.chain(*changed_adapts(session, shapes, item, best)):
+        for adapt in itertools.chain(*changed_adapts(session, inputs, item, best)):
             known = _completed(adapt, session.target, known, weights)
     report(len(todo), len(todo), "")
     return known
@@ -110,9 +111,9 @@ def answer(problem: Problem, known: KnownTimes, measured: bool) -> Explanation:
     return explain_problem(problem, target, known)
 
 
-def layer_names(session: Session, shapes: Mapping[str, Shape]) -> list[str]:
+def layer_names(session: Session, inputs: Inputs) -> list[str]:
     """The names of the layers and adapts that run for the input shapes, in order."""
-    return [item.name for item in session.linked(shapes).program.placed]
+    return [item.name for item in session.linked(inputs).program.placed]
 
 
 def untimed(problem: Problem, target: Target, known: KnownTimes, choice: Choice | None = None) -> list[Choice]:

@@ -6,6 +6,7 @@ threads, every step is a launch whose threads share the hidden units too.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from softneuro.codegen.recurrence import CELL_GATES
 from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
+from softneuro.ops.integer import QuantisedStateLstm
 from softneuro.ops.recurrent import GATES, Recurrent
 from softneuro.problem import Problem
 from softneuro.routines.formats import reject_unless_f32, row_major_signature
@@ -23,9 +25,11 @@ from softneuro.routines.recurrent_launches import (
     HIDDEN,
     LENGTHS,
     PEEP,
+    SCALES,
     Sizes,
     feeding_kernel,
     given,
+    rounds_states,
     scratch_of,
     sizes_of,
     walk_kernel,
@@ -37,12 +41,15 @@ from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signatu
 from softneuro.routines.sizes import balanced
 from softneuro.types import DType, Shape
 
-__all__ = ["RECURRENT_STEPS_F32_CHF"]
+__all__ = ["QUANTISED_STATE_LSTM_STEPS_F32_CHF", "RECURRENT_STEPS_F32_CHF"]
 
-_NAMES = ("sequence", "weights", "recurrent weights", "bias", "lengths", "hidden state", "cell state", "peepholes")
-_PACKS = (1, 2, 3, PEEP)
+_NAMES = ("sequence", "weights", "recurrent weights", "bias", "lengths", "hidden state", "cell state", "peepholes",
+          "scales")
+_PACKS = (1, 2, 3, PEEP, SCALES)
 _MOST_FEATURES = 1 << 23
 """Tables hold offsets of the rows of a tile as int32."""
+_MOST_HIDDEN = 1 << 15
+"""Products of rounded states and weights, up to 255 each, are summed in 32 bits."""
 _FEEDING_WIDTHS = (4, 2)
 _CELLS = (8, 4)
 """How many sums of one element a tile should have, at most: enough for a tile of one element to fill the pipeline."""
@@ -65,6 +72,7 @@ def _needed_shapes(problem: Problem) -> dict[int, Shape]:
         HIDDEN: state,
         CELL: state,
         PEEP: (op.directions, 3 * op.hidden),
+        SCALES: (op.directions, GATES[op.kind] * op.hidden),
     }
 
 
@@ -80,6 +88,11 @@ def _reject(problem: Problem, target: Target) -> str | None:
         if given(problem, index) and (problem.input(index).shape != shape or problem.input(index).dtype not in dtypes):
             needed = " or ".join(f"{dtype}[{','.join(map(str, shape))}]" for dtype in dtypes)
             return f"found {_NAMES[index]} of {problem.input(index)}, needed {needed}"
+    if rounds_states(_op(problem)):
+        if problem.input(2).dtype not in (DType.I8, DType.I16) or not given(problem, SCALES):
+            return f"found recurrent weights of {problem.input(2)}, needed i8 or i16 with scales"
+        if _op(problem).hidden > _MOST_HIDDEN:
+            return f"found {_op(problem).hidden} hidden units, needed at most {_MOST_HIDDEN}"
     features, outputs = problem.input(0).shape[2], len(_op(problem).infer(problem.inputs))
     if not 1 <= features <= _MOST_FEATURES:
         return f"found a sequence of {features} features, needed 1 to {_MOST_FEATURES}"
@@ -104,14 +117,16 @@ def _tile(sizes: Sizes, blocks: int, gates: int, target: Target) -> tuple[int, i
 
 def _schedules(problem: Problem, target: Target) -> tuple[Schedule, ...]:
     """rows, blocks: elements and vectors of units of a recurrent tile. split: units are shared by threads, a launch for
-    every step. mr, nv: rows and vectors of the tile for the input's product."""
+    every step, where other ways to share the work leave threads idle. mr, nv: rows and vectors of the tile for the
+    input's product."""
     sizes = sizes_of(problem, target)
     gates = CELL_GATES[cell_kind(_op(problem))][0]
     vectors = sizes.directions * sizes.blocks * sizes.gates
     feeding = register_tiles(max(1, sizes.steps * sizes.n), vectors, target, _FEEDING_WIDTHS) or ({"mr": 1, "nv": 1},)
     tiles = list(dict.fromkeys(tile for cells in (_CELLS if sizes.n == 1 else _CELLS[::-1])
                                if (tile := _tile(sizes, max(1, min(cells // gates, sizes.blocks)), gates, target))))
-    splits = (0, 1) if problem.threads > 1 and sizes.blocks > 1 else (0,)
+    sharers = sizes.directions * (1 if rounds_states(_op(problem)) else sizes.n)
+    splits = (0, 1) if problem.threads > sharers and sizes.blocks > 1 else (0,)
     found = [{"rows": rows, "blocks": blocks, "split": split, **feeding[0]} for rows, blocks in tiles for split in splits]
     rows, blocks = tiles[0]
     return (*found, *({"rows": rows, "blocks": blocks, "split": 0, **other} for other in feeding[1:]))
@@ -147,4 +162,11 @@ RECURRENT_STEPS_F32_CHF = Routine(
     kernels=_kernels,
     packs=_PACKS,
     tolerance=64.0,  # what is rounded at a step is multiplied by the recurrent weights at the next
+)
+
+QUANTISED_STATE_LSTM_STEPS_F32_CHF = replace(
+    RECURRENT_STEPS_F32_CHF,
+    name="quantised_state_lstm.steps.f32.chf",
+    op=QuantisedStateLstm,
+    tolerance=16384.0,  # a state between two of 255 steps may be rounded to either
 )

@@ -12,6 +12,7 @@ from softneuro.codegen.conventions import CACHE_LINE
 from softneuro.codegen.recurrence import ADVANCE, ALL_PHASES, CELL_GATES, FINISH, PRODUCT, START
 from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
+from softneuro.ops.integer import QuantisedStateLstm
 from softneuro.ops.pointwise import inline
 from softneuro.ops.recurrent import GATES, Recurrent
 from softneuro.problem import Problem
@@ -20,16 +21,31 @@ from softneuro.routines.routine import Address, Launch, Schedule, Word, packed, 
 from softneuro.routines.sizes import round_up
 from softneuro.types import DType
 
-__all__ = ["CELL", "HIDDEN", "LENGTHS", "PEEP", "Scratch", "Sizes", "Walk", "feeding_kernel", "given", "scratch_of",
-           "sizes_of", "walk_kernel", "walk_launches", "walks_of"]
+__all__ = ["CELL", "HIDDEN", "LENGTHS", "PEEP", "SCALES", "Scratch", "Sizes", "Walk", "feeding_kernel", "given",
+           "rounds_states", "scratch_of", "sizes_of", "stored_weights", "walk_kernel", "walk_launches", "walks_of"]
 
-LENGTHS, HIDDEN, CELL, PEEP = 4, 5, 6, 7
+LENGTHS, HIDDEN, CELL, PEEP, SCALES = 4, 5, 6, 7, 8
 """Positions of the optional inputs after the bias."""
 _GATES_WITH_CLIP = 2
 
 
 def _op(problem: Problem) -> Recurrent:
     return cast(Recurrent, problem.op)
+
+
+def rounds_states(op: Recurrent) -> bool:
+    """Whether the states are rounded to 8 bits before the product."""
+    return isinstance(op, QuantisedStateLstm)
+
+
+def stored_weights(problem: Problem) -> DType:
+    """How the recurrent weights are stored: float32, or whole numbers where the states are rounded."""
+    return problem.input(2).dtype
+
+
+def _prepares_states(op: Recurrent) -> bool:
+    """Whether a product reads what is made of the states, not themselves."""
+    return rounds_states(op) or CELL_GATES[cell_kind(op)][1] > 0
 
 
 def given(problem: Problem, index: int) -> bool:
@@ -67,7 +83,7 @@ class Scratch:
     states: Address
     memories: Address
     sums: Address
-    resets: Address
+    prepared: Address
     second_sums: Address
     nbytes: int
 
@@ -75,11 +91,11 @@ class Scratch:
 def scratch_of(problem: Problem, sizes: Sizes) -> Scratch:
     """The layout of the scratch memory."""
     state = 4 * sizes.directions * sizes.n * sizes.units
-    first, second = CELL_GATES[cell_kind(_op(problem))]
-    sizes_in_bytes = (sizes.steps * sizes.gates * state, 2 * state, state, first * state, bool(second) * state, second * state)
+    (first, second), prepares = CELL_GATES[cell_kind(_op(problem))], _prepares_states(_op(problem))
+    sizes_in_bytes = (sizes.steps * sizes.gates * state, 2 * state, state, first * state, prepares * state, second * state)
     ends = list(itertools.accumulate((round_up(nbytes, CACHE_LINE) for nbytes in sizes_in_bytes), initial=0))
-    fed, states, memories, sums, resets, second_sums = map(scratch, ends[:-1])
-    return Scratch(fed, states, memories, sums, resets, second_sums, ends[-1])
+    fed, states, memories, sums, prepared, second_sums = map(scratch, ends[:-1])
+    return Scratch(fed, states, memories, sums, prepared, second_sums, ends[-1])
 
 
 @dataclass(frozen=True)
@@ -107,7 +123,8 @@ def walk_kernel(problem: Problem, schedule: Schedule, walk: Walk) -> KernelSpec:
     """The kernel of the steps."""
     op = _op(problem)
     return KernelSpec.of("recurrent", kind=cell_kind(op), rows=schedule["rows"], blocks=schedule["blocks"],
-                         activations=walk.activations, coupled=op.coupled, peepholes=given(problem, PEEP))
+                         activations=walk.activations, coupled=op.coupled, peepholes=given(problem, PEEP),
+                         stored=stored_weights(problem).value)
 
 
 def feeding_kernel(schedule: Schedule) -> KernelSpec:
@@ -122,7 +139,7 @@ def _rounds(problem: Problem, sizes: Sizes, split: bool) -> Iterator[tuple[int, 
         return
     yield 0, 0, START
     for step in range(sizes.steps):
-        if CELL_GATES[cell_kind(_op(problem))][1]:
+        if _prepares_states(_op(problem)):
             yield step, 1, PRODUCT
             yield step, 1, ADVANCE
         else:
@@ -130,9 +147,10 @@ def _rounds(problem: Problem, sizes: Sizes, split: bool) -> Iterator[tuple[int, 
     yield 0, 0, FINISH
 
 
-def _panel_word(sizes: Sizes, index: int, direction: int, depth: int, gates: int) -> Address:
-    """The panels of a direction: float32 [block][depth][gate][lane]."""
-    return packed(index, 4 * direction * depth * gates * sizes.units)
+def _panel_word(sizes: Sizes, index: int, direction: int, depth: int, gates: int, dtype: DType = DType.F32) -> Address:
+    """The panels of a direction: float32 [block][depth][gate][lane], whole numbers [block][depth / 2][gate][lane][2]."""
+    rows = depth if dtype is DType.F32 else round_up(depth, 2)
+    return packed(index, dtype.itemsize * direction * rows * gates * sizes.units)
 
 
 def walk_launches(problem: Problem, sizes: Sizes, memory: Scratch, schedule: Schedule, walk: Walk) -> Iterator[Launch]:
@@ -155,12 +173,13 @@ def walk_launches(problem: Problem, sizes: Sizes, memory: Scratch, schedule: Sch
     remembers, lengths = op.kind == "lstm", given(problem, LENGTHS)
     backwards = {"forward": 0, "reverse": 1, "bidirectional": 2}[op.direction] >> d
     split = bool(schedule["split"])
-    row_shares = 1 if split else max(1, min(sizes.n, math.ceil(problem.threads / walk.count)))
+    together = split or rounds_states(op)  # the range that states are rounded in is that of all elements
+    row_shares = 1 if together else max(1, min(sizes.n, math.ceil(problem.threads / walk.count)))
     unit_shares = problem.threads if split else 1
     words: tuple[Word, ...] = (
         scratch(memory.fed.offset + 4 * d * sizes.gates * sizes.units), *fed,
-        memory.states, memory.memories, memory.sums, memory.resets, memory.second_sums,
-        _panel_word(sizes, WEIGHTS, d, sizes.hidden, first), _panel_word(sizes, BIASES, d, 1, first),
+        memory.states, memory.memories, memory.sums, memory.prepared, memory.second_sums,
+        _panel_word(sizes, WEIGHTS, d, sizes.hidden, first, stored_weights(problem)), _panel_word(sizes, BIASES, d, 1, first),
         _panel_word(sizes, SECOND_WEIGHTS, d, sizes.hidden, second), _panel_word(sizes, SECOND_BIASES, d, 1, second),
         _panel_word(sizes, PEEPHOLES, d, 1, 3) if given(problem, PEEP) else 0,
         optional(HIDDEN, d * state[0]), optional(CELL, d * state[0]) if remembers else 0, *state,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +16,7 @@ from softneuro.control import BodyOp, interpreted
 from softneuro.graph import Graph, GraphInput
 from softneuro.ops.base import Op, Values
 from softneuro.runtime.context import Context
+from softneuro.runtime.forks import new_lock
 from softneuro.runtime.inference import attach, gather
 from softneuro.runtime.link import Linked
 from softneuro.runtime.programs import Programs
@@ -26,6 +27,7 @@ from softneuro.types import Array, DType, Shape
 
 __all__ = ["Bodies"]
 
+_dtype_of = functools.lru_cache(maxsize=64)(DType.of)
 _Key: TypeAlias = tuple[int, tuple[tuple[np.dtype[Any], Shape], ...], tuple[bytes, ...]]
 _MOST_SPECIALISATIONS = 32
 _MOST_RECORDS = 64
@@ -62,7 +64,7 @@ class Bodies:
         self._programs, self._team, self._target, self._flush = programs, team, target, flush_denormals
         self._prepared: OrderedDict[_Key, _Prepared] = OrderedDict()
         self._records: OrderedDict[int, _Record] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def compute(self, op: Op, inputs: Values) -> tuple[Array, ...]:
         """The outputs of a layer on the host: its reference, but the graphs that it holds run by kernels."""
@@ -73,7 +75,7 @@ class Bodies:
     def run(self, body: Graph, values: Mapping[str, Any], fixed: Collection[str] = ()) -> list[Array]:
         """The body's outputs, with its inputs picked by name. fixed: inputs whose values it is specialised for."""
         feeds = {name: values[name] for name in body.inputs}
-        if not all(isinstance(value, np.ndarray) and DType.of(value.dtype) is not DType.OTHER for value in feeds.values()):
+        if not all(isinstance(value, np.ndarray) and _dtype_of(value.dtype) is not DType.OTHER for value in feeds.values()):
             return interpreted(body, values)  # sequences, optionals, data types that no kernel knows
         arrays = {name: np.asarray(value, order="C") for name, value in feeds.items()}
         prepared = self._find(body, arrays, fixed)
@@ -92,13 +94,10 @@ class Bodies:
 
     def _find(self, body: Graph, arrays: Mapping[str, Array], fixed: Collection[str]) -> _Prepared | None:
         """The body made ready, now if it was not yet; None when that does not pay."""
-        known = tuple(arrays[name].tobytes() for name in body.inputs if name in fixed)
-        key = (id(body), tuple((array.dtype, array.shape) for array in arrays.values()), known)
+        known = tuple([arrays[name].tobytes() for name in body.inputs if name in fixed]) if fixed else ()
+        key = (id(body), tuple([(array.dtype, array.shape) for array in arrays.values()]), known)
         with self._lock:
-            record = self._records.setdefault(id(body), _Record(body))
-            self._records.move_to_end(id(body))
-            while len(self._records) > _MOST_RECORDS:
-                self._records.popitem(last=False)
+            record = self._record(body)
             record.runs += 1
             found = self._prepared.get(key)
             if found is not None:
@@ -107,7 +106,7 @@ class Bodies:
             record.new += 1
             if not record.is_steady():
                 return None
-        typed = {name: GraphInput(DType.of(array.dtype), array.shape) for name, array in arrays.items()}
+        typed = {name: GraphInput(_dtype_of(array.dtype), array.shape) for name, array in arrays.items()}
         free = {name: declared for name, declared in typed.items() if name not in fixed}
         constants = {**body.constants, **{name: arrays[name].copy() for name in fixed}}
         graph = specialise(replace(body, inputs=free, constants=constants), {name: arrays[name].shape for name in free})
@@ -117,3 +116,13 @@ class Bodies:
             while len(self._prepared) > _MOST_SPECIALISATIONS:
                 self._prepared.popitem(last=False)
         return made
+
+    def _record(self, body: Graph) -> _Record:
+        """What is noted of a body; the lock is held."""
+        record = self._records.get(id(body))
+        if record is None:
+            record = self._records[id(body)] = _Record(body)
+            while len(self._records) > _MOST_RECORDS:
+                self._records.popitem(last=False)
+        self._records.move_to_end(id(body))
+        return record

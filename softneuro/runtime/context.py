@@ -13,7 +13,7 @@ from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.errors import InputError
 from softneuro.graph import Layer
-from softneuro.memory import ALIGNMENT, aligned_bytes
+from softneuro.memory import ALIGNMENT, address_of, aligned_bytes
 from softneuro.ops.base import Op, Values
 from softneuro.plan.program import BufferKind, HostStep, Stored
 from softneuro.reference import computed, run_layer
@@ -55,6 +55,7 @@ class Context:
         self._arena = aligned_bytes(linked.arena_bytes)
         self._words: Words = linked.words.copy()
         self._words[linked.arena_words] += self._arena.ctypes.data
+        self._word_view = self._words.data  # single words are quicker this way
         self._bases = dict.fromkeys(linked.bound_words, 0)
         self._steps: Words = np.empty((len(linked.step_functions), 2), np.int64)
         self._steps[:, 0] = linked.step_functions
@@ -72,10 +73,10 @@ class Context:
     def bind(self, buffer: int, array: Array) -> None:
         """Let an input or output buffer lie in ``array`` (C-contiguous, of the buffer's size)."""
         self._views[buffer] = array
-        base = array.ctypes.data
-        positions = self.linked.bound_words.get(buffer)
-        if positions is not None and base != self._bases[buffer]:
-            self._words[positions] += base - self._bases[buffer]
+        known = self._bases.get(buffer)
+        if known is not None and (base := address_of(array)) != known:
+            for position in self.linked.bound_words[buffer]:
+                self._word_view[position] += base - known
             self._bases[buffer] = base
 
     def view(self, stored: Stored) -> Array:

@@ -19,6 +19,8 @@ def checked(name: str, value: Any, declared: GraphInput) -> Any:
     Python numbers and lists of them become arrays of the declared data type where that loses nothing but precision;
     texts become objects. Raises InputError for a value of another kind or data type.
     """
+    if type(value) is np.ndarray and value.dtype == declared.dtype.numpy and value.dtype.kind != "O" and value.flags.c_contiguous:
+        return value  # what is given again and again is as it should be
     where = repr(name)
     if declared.kind:
         return _of_kind(where, value, declared.kind)

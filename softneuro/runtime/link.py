@@ -43,7 +43,7 @@ class Linked:
     step_functions: Words
     step_words: Words
     arena_words: Words
-    bound_words: dict[int, Words]
+    bound_words: dict[int, tuple[int, ...]]
     arena_offsets: dict[int, int]
     arena_bytes: int
 
@@ -116,5 +116,5 @@ def link(program: Program, target: Target) -> Linked:
                 words.append(offset)
     return Linked(
         program, _segments(program), _words(words), _words(functions), _words(starts), _words(arena_words),
-        {index: _words(positions) for index, positions in bound.items()}, offsets, placement.size,
+        {index: tuple(positions) for index, positions in bound.items()}, offsets, placement.size,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Mapping
 
@@ -12,6 +11,7 @@ from softneuro.limits import ResourceLimits, enforced
 from softneuro.plan.lower import lower
 from softneuro.plan.plan import Choice
 from softneuro.runtime.footprint import check_footprint, check_graph
+from softneuro.runtime.forks import new_lock
 from softneuro.runtime.link import Linked, link
 from softneuro.runtime.weights import SharedWeights
 from softneuro.stages import staged
@@ -31,7 +31,7 @@ class Programs:
         self._target, self._threads, self._limits = target, threads, limits
         self._weights = SharedWeights(graph, target)
         self._made: list[weakref.ref[Linked]] = []
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def linked(self, graph: Graph) -> Linked:
         """The program of a specialised graph, in which what comes after sizes that only a run tells is one step.

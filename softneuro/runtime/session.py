@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,19 +14,21 @@ from softneuro import cpu
 from softneuro.codegen import target as targets
 from softneuro.codegen.target import Target
 from softneuro.errors import InputError
+from softneuro.graph import Graph
 from softneuro.limits import ResourceLimits, enforced, in_force
 from softneuro.plan.file import load_plan
 from softneuro.plan.plan import Choice, Plan
 from softneuro.plan.program import Stored
 from softneuro.runtime.bodies import Bodies
 from softneuro.runtime.context import Context
-from softneuro.runtime.feed import checked, shape_of
+from softneuro.runtime.feed import checked
+from softneuro.runtime.forks import new_lock
 from softneuro.runtime.inference import attach, gather
 from softneuro.runtime.link import Linked
 from softneuro.runtime.programs import Programs
+from softneuro.runtime.specialisations import Inputs, Specialisation, Specialisations
 from softneuro.runtime.team import Team
-from softneuro.specialise import specialise
-from softneuro.types import Array, Shape
+from softneuro.types import Array
 
 if TYPE_CHECKING:
     from softneuro.runtime.timing import Timeline
@@ -37,7 +37,6 @@ __all__ = ["Binding", "Session", "TensorInfo"]
 
 _Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
-_MOST_SPECIALISATIONS = 8
 _MOST_IDLE_CONTEXTS = 8
 
 
@@ -51,14 +50,6 @@ class TensorInfo:
     name: str
     dtype: str
     shape: tuple[int | str | None, ...] | None
-
-
-class _Specialisation:
-    """A plan for concrete input shapes: one linked program and the contexts that run it."""
-
-    def __init__(self, linked: Linked) -> None:
-        self.linked = linked
-        self.idle: list[Context] = []
 
 
 class Session:
@@ -85,10 +76,10 @@ class Session:
         self.target = target if target is not None else targets.host()
         self._flush_denormals = flush_denormals
         self._team = Team(self.threads, self.target)
-        self._specialisations: OrderedDict[tuple[Shape, ...], _Specialisation] = OrderedDict()
         self._programs = Programs(self.plan.graph, self._choices_here(), self.target, self.threads, self._limits)
+        self._specialisations = Specialisations(self.plan, self._programs, self._limits)
         self._bodies = Bodies(self._programs, self._team, self.target, flush_denormals=self._flush_denormals)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def _choices_here(self) -> Mapping[str, Choice]:
         """The plan's choices; on another instruction set than the plan was tuned for, without their schedules."""
@@ -112,6 +103,11 @@ class Session:
             TensorInfo(n, str(types[n].dtype) if n in types else "", types[n].shape if n in types else None)
             for n in self.plan.graph.outputs
         )
+
+    @property
+    def control_inputs(self) -> tuple[str, ...]:
+        """Inputs of which a program is made for each value, since a value decides which branch of the model runs."""
+        return self._specialisations.control
 
     @overload
     def run(self, feeds: Mapping[str, Any], /) -> dict[str, Array]: ...
@@ -162,7 +158,7 @@ class Session:
                feeds: Mapping[str, Any], runs: int) -> _Result:
         """What a function of `runtime.timing` finds with the feeds bound."""
         arrays = self._arrays(feeds)
-        specialisation = self._specialisation(arrays)
+        specialisation = self._specialisations.of(arrays)
         context = self._take(specialisation)
         try:
             dynamic, _ = attach(context, specialisation.linked, arrays)
@@ -170,13 +166,20 @@ class Session:
         finally:
             self._give(specialisation, context)
 
-    def linked(self, shapes: Mapping[str, Sequence[int]]) -> Linked:
-        """The program for input shapes, made now if it was not yet: what runs, in which formats."""
-        return self._specialise(tuple(tuple(shapes[name]) for name in self.plan.graph.inputs)).linked
+    def linked(self, inputs: Inputs) -> Linked:
+        """The program for input shapes, made now if it was not yet: what runs, in which formats.
+
+        inputs: name → sizes, or an array: one of `control_inputs` has its value, else the one that the plan was tuned for.
+        """
+        return self._specialisations.at(inputs).linked
+
+    def graph_for(self, inputs: Inputs) -> Graph:
+        """The specialised graph that `linked` makes a program of."""
+        return self._specialisations.graph_at(inputs)
 
     def _infer(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
         arrays = self._arrays(feeds)
-        specialisation = self._specialisation(arrays)
+        specialisation = self._specialisations.of(arrays)
         context = self._take(specialisation)
         try:
             dynamic, results = attach(context, specialisation.linked, arrays)
@@ -202,21 +205,7 @@ class Session:
             arrays[name] = checked(name, feeds[name], info)
         return arrays
 
-    def _specialisation(self, arrays: Mapping[str, Array]) -> _Specialisation:
-        return self._specialise(tuple(shape_of(arrays[name]) for name in self.plan.graph.inputs))
-
-    def _specialise(self, shapes: tuple[Shape, ...]) -> _Specialisation:
-        with self._lock, enforced(self._limits):
-            found = self._specialisations.get(shapes)
-            if found is None:
-                graph = specialise(self.plan.graph, dict(zip(self.plan.graph.inputs, shapes, strict=True)))
-                found = self._specialisations[shapes] = _Specialisation(self._programs.linked(graph))
-                while len(self._specialisations) > _MOST_SPECIALISATIONS:
-                    self._specialisations.popitem(last=False)
-            self._specialisations.move_to_end(shapes)
-            return found
-
-    def _take(self, specialisation: _Specialisation) -> Context:
+    def _take(self, specialisation: Specialisation) -> Context:
         with self._lock:
             if specialisation.idle:
                 return specialisation.idle.pop()
@@ -225,7 +214,7 @@ class Session:
     def _context(self, linked: Linked) -> Context:
         return Context(linked, self.target, flush_denormals=self._flush_denormals, compute=self._bodies.compute)
 
-    def _give(self, specialisation: _Specialisation, context: Context) -> None:
+    def _give(self, specialisation: Specialisation, context: Context) -> None:
         with self._lock:
             if len(specialisation.idle) < _MOST_IDLE_CONTEXTS:
                 specialisation.idle.append(context)
@@ -239,21 +228,31 @@ class Binding:
 
     def __init__(self, session: Session, feeds: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         self._session = session
-        arrays = session._arrays(feeds)
-        self._specialisation = session._specialisation(arrays)
-        self._context = session._context(self._specialisation.linked)
-        linked = self._specialisation.linked
-        for name, array in outputs.items():
-            _check_output(name, array, linked)
-        self._dynamic, self._results = attach(self._context, linked, arrays, outputs)
+        self._arrays = session._arrays(feeds)
         self._given = dict(outputs)
+        self._attach()
         self.outputs: dict[str, Array] = {}
 
+    def _attach(self) -> None:
+        """Bind the arrays to the program for what the inputs hold that decide which one it is."""
+        self._linked = self._session._specialisations.of(self._arrays).linked
+        for name, array in self._given.items():
+            _check_output(name, array, self._linked)
+        control = [self._arrays[name] for name in self._session.control_inputs]
+        self._control = [(array, array.tobytes()) for array in control if array.size == 1]
+        self._context = self._session._context(self._linked)
+        self._dynamic, self._results = attach(self._context, self._linked, self._arrays, self._given)
+
     def run(self) -> dict[str, Array]:
-        """Run one inference; returns ``outputs``."""
+        """Run one inference; returns ``outputs``.
+
+        Raises InputError when an input that decides what runs has changed, and an output then has another shape than its array.
+        """
+        if any(array.tobytes() != known for array, known in self._control):
+            self._attach()
         with enforced(self._session._limits):
             values = self._context.run(self._session._team, self._dynamic)
-        self.outputs = gather(self._context, self._specialisation.linked, values, self._results)
+        self.outputs = gather(self._context, self._linked, values, self._results)
         for name, array in self._given.items():
             if not np.shares_memory(array, self.outputs[name]):
                 array[...] = self.outputs[name]

@@ -37,7 +37,7 @@ class Bench:
         self._known: dict[str, int] = {}
 
     def add(self, choice: Choice, profile: Profile) -> None:
-        """Put a choice on the bench unless it is there, with the time that the profile knows."""
+        """Put a choice on the bench unless it is there, with the time or the failure that the profile knows."""
         if str(choice) in self._known:
             return
         index = self._known[str(choice)] = len(self.choices)
@@ -51,8 +51,11 @@ class Bench:
         known = profile.get(self.keys[index])
         if built.alias is not None:  # the output is an input's memory
             known, self.free = _FREE, self.free + 1
+        failure = profile.failure(self.keys[index])
         if known is not None:
             self.times[index] = known
+        elif failure is not None:
+            self.failed[index] = failure
 
     def ns(self, choice: Choice) -> float | None:
         """The time of a choice, None while there is none."""

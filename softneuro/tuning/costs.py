@@ -11,7 +11,7 @@ from functools import partial
 from softneuro.codegen.precompile import precompile
 from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
-from softneuro.errors import ProfileError, SoftneuroError
+from softneuro.errors import ProfileError, ResourceLimitError, SoftneuroError
 from softneuro.graph import Graph
 from softneuro.plan.defaults import choice_of
 from softneuro.plan.lower import adapt_problem
@@ -188,8 +188,7 @@ class Costs:
             if isinstance(result, Measurement):
                 self._finish(bench, missing[id(choice)], result)
             else:
-                bench.failed[missing[id(choice)]] = str(result)
-                _log.warning("%s is left out: %s", bench.problem.key(), result)
+                self._fail(bench, missing[id(choice)], result)
 
         measure(bench.problem, [bench.choices[i] for i in missing.values()], self._target, team, footprint=footprint,
                 effort=effort, finished=finished)  # fmt: skip
@@ -197,6 +196,13 @@ class Costs:
     def _finish(self, bench: Bench, index: int, measurement: Measurement) -> None:
         bench.times[index] = measurement
         self._profile.add(bench.keys[index], measurement)
+
+    def _fail(self, bench: Bench, index: int, error: SoftneuroError) -> None:
+        """Leave a candidate out. The profile keeps why, unless it is a limit, which the next call may raise."""
+        bench.failed[index] = str(error)
+        if not isinstance(error, ResourceLimitError):
+            self._profile.fail(bench.keys[index], str(error))
+        _log.warning("%s is left out: %s", bench.problem.key(), error)
 
     # ---- what was found
 

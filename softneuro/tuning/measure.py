@@ -102,6 +102,11 @@ def _operands(problem: Problem) -> tuple[list[Array | None], tuple[Array, ...]]:
 def _tried(problem: Problem, most: int) -> tuple[list[Array | None], tuple[Array, ...]]:
     rng = np.random.default_rng(0)
     values = [None if t is None else random_array(t.dtype, t.shape, rng, most=most) for t in problem.inputs]
+    for i, value in enumerate(values):  # weights of this size keep layers with a state from multiplying what was rounded
+        if value is not None and problem.constant[i] and value.dtype.kind == "f" and value.ndim > 1:
+            values[i] = (value / math.sqrt(max(1, value.shape[-1]))).astype(value.dtype)
+    made_up = problem.op.made_up(problem.inputs, rng)
+    values = values if made_up is None else list(made_up)
     with np.errstate(all="ignore"):
         return values, problem.op.reference(values)
 

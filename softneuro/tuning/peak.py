@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softneuro import cpu
+from softneuro.codegen.integer_forms import has_byte_dots
 from softneuro.codegen.jit import address
 from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
@@ -85,7 +86,7 @@ def _fma_instructions(target: Target) -> str:
 
 
 def _int8_arithmetic(target: Target, features: set[str], chains: int) -> Arithmetic:
-    vnni = ("+avx512vnni" in features and target.vector_bits == 512) or ("+avxvnni" in features and target.vector_bits == 256)
+    vnni = has_byte_dots(target)
     factors = np.array([1, 2, 3, 4, 1, -2, 3, -1], np.int8).tobytes()
     if not vnni and target.vector_bits == 512 and "+avx512bw" not in features:
         return Arithmetic("no instruction for it (AVX512-VNNI or AVX512BW)")

@@ -1,7 +1,8 @@
 """The profile: measured times by problem, routine, formats, schedule and machine, kept as they are made.
 
 One JSON object a line, appended and flushed after every measurement, so that an interrupted run loses none; a torn
-last line is passed over. Lines of other machines or of other versions of a routine stay in the file, unused.
+last line is passed over. Lines of other machines or of other versions of a routine stay in the file, unused. Of a candidate
+that failed the line holds the reason, and a key that readers which know nothing of failures never ask for.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ __all__ = ["Measurement", "Profile", "routine_digest"]
 
 _DECLARES = re.compile(rb"^[A-Z0-9_]+ = (also_narrow\()?Routine\(", re.MULTILINE)
 _RECORD_START = b'{"key": "'
+_FAILED = " | failed"
+_MOST_REASON = 1000
 _LISTS = {"__init__", "table", "candidates"}  # modules that only list routines
 
 
@@ -51,12 +54,15 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def _parsed(line: bytes) -> tuple[str, str, Measurement]:
-    """Key, machine and measurement of a line. Raises one of several errors for anything else."""
+def _parsed(line: bytes) -> tuple[str, str, Measurement | str]:
+    """Key, machine, and measurement or reason of a failure of a line. Raises one of several errors for anything else."""
     record = json.loads(line)
     key, machine, ns, spread = (record[name] for name in ("key", "machine", "ns", "spread"))
     if not (isinstance(key, str) and isinstance(machine, str) and _is_amount(ns) and _is_amount(spread)):
         raise ValueError("found values of another kind, needed two texts and two finite numbers of 0 or more")
+    reason = record.get("failed")
+    if isinstance(reason, str):
+        return key.removesuffix(_FAILED), machine, reason
     return key, machine, Measurement(float(ns), float(spread))
 
 
@@ -105,6 +111,7 @@ class Profile:
     def __init__(self, target: Target, path: str | Path | None = None) -> None:
         self._machine = f"{cpu.fingerprint()} {target.name}"
         self._known: dict[str, Measurement] = {}
+        self._failures: dict[str, str] = {}
         self.path = Path(path) if path is not None else None
         self._file: IO[str] | None = None
         self._torn = False
@@ -126,14 +133,23 @@ class Profile:
         if not line.strip():
             return
         try:
-            key, machine, measurement = _parsed(line)
+            key, machine, result = _parsed(line)
         except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
             if not line.endswith(b"\n") and line.startswith(_RECORD_START[: len(line)]):
                 self._torn = True
                 return
             raise ProfileError(f"{where}: is not a measurement, needed key, machine, ns and spread: remove the line") from error
         if machine == self._machine:
-            self._known[key] = measurement
+            self._keep(key, result)
+
+    def _keep(self, key: str, result: Measurement | str) -> None:
+        """What was found last counts."""
+        if isinstance(result, Measurement):
+            self._known[key] = result
+            self._failures.pop(key, None)
+        else:
+            self._failures[key] = result
+            self._known.pop(key, None)
 
     @staticmethod
     def key(problem: Problem, choice: Choice, digest: str) -> str:
@@ -145,12 +161,26 @@ class Profile:
         """The measurement of a key on this machine, or None."""
         return self._known.get(key)
 
+    def failure(self, key: str) -> str | None:
+        """Why the candidate of a key could not be run or gave a wrong result on this machine; None when it did not fail."""
+        return self._failures.get(key)
+
     def add(self, key: str, measurement: Measurement) -> None:
         """Keep a measurement, on disk before this returns to the caller."""
-        self._known[key] = measurement
+        self._keep(key, measurement)
+        ns, spread = round(measurement.ns, 1), round(measurement.spread, 4)
+        self._write({"key": key, "machine": self._machine, "ns": ns, "spread": spread})
+
+    def fail(self, key: str, reason: str) -> None:
+        """Keep why a candidate failed, likewise on disk; it counts until the code that the key names changes."""
+        text = " ".join(reason.split())[:_MOST_REASON]
+        self._keep(key, text)
+        self._write({"key": key + _FAILED, "machine": self._machine, "ns": 0.0, "spread": 0.0, "failed": text})
+
+    def _write(self, record: dict[str, object]) -> None:
+        """Add a line to the file, if there is one. Raises ProfileError when that cannot be done."""
         if self.path is None:
             return
-        record = {"key": key, "machine": self._machine, "ns": round(measurement.ns, 1), "spread": round(measurement.spread, 4)}
         try:
             if self._file is None:
                 self._file = self._opened(self.path)

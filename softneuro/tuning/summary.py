@@ -10,7 +10,7 @@ from softneuro.codegen import target as targets
 from softneuro.plan.lower import lower
 from softneuro.plan.plan import Plan, Provenance
 from softneuro.plan.program import HostStep
-from softneuro.specialise import specialise
+from softneuro.tuning.values import plan_graph
 from softneuro.types import Shape
 
 __all__ = ["HostLayer", "Summary", "made_data", "summarise"]
@@ -35,8 +35,8 @@ class Summary:
 
 
 def summarise(plan: Plan) -> Summary:
-    """Count what runs at the tuned shapes."""
-    graph = specialise(plan.graph, plan.provenance.shapes)
+    """Count what runs at the tuned shapes and values."""
+    graph = plan_graph(plan)
     program = lower(graph, plan.choices, targets.host(), plan.provenance.threads, None)
     adapts = sum(1 for p in program.placed if p.name.startswith("adapt ") and len(p.steps))
     host = tuple(
@@ -54,6 +54,7 @@ def made_data(plan: Plan, summary: Summary) -> dict[str, Any]:
         "model": made.model, "model_sha256": made.model_sha256, "machine": made.machine, "target": made.target,
         "version": made.version, "packages": dict(made.packages), "command": made.command, "threads": made.threads,
         "shapes": [_plain(shapes) for shapes in (made.shapes, *made.further_shapes)],
+        "values": [dict(values) for values in (made.values, *made.further_values)],
         "layers": summary.layers, "adapts": summary.adapts,
         "host_layers": [{"layer": host.name, "op": host.op, "ns": host.ns} for host in summary.host],
         "problems": len(made.measured), "candidates": len(candidates),

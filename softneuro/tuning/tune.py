@@ -10,13 +10,14 @@ from softneuro.limits import ResourceLimits, enforced
 from softneuro.plan.plan import Plan
 from softneuro.tuning.progress import Progress, Report
 from softneuro.tuning.ranges import RangedShapes
-from softneuro.tuning.request import DEFAULT_EFFORT, Model, Request
+from softneuro.tuning.request import DEFAULT_EFFORT, Model, Numbers, Request
 from softneuro.tuning.tuner import tuned
 
 __all__ = ["Progress", "tune"]
 
 
-def tune(model: Model, *, shapes: RangedShapes | Sequence[RangedShapes] | None = None, threads: int | None = None,
+def tune(model: Model, *, shapes: RangedShapes | Sequence[RangedShapes] | None = None,
+         values: Numbers | Sequence[Numbers] | None = None, threads: int | None = None,
          dtypes: Sequence[str] = ("f32",), routines: Iterable[str] = (), effort: int = DEFAULT_EFFORT,
          time_limit: float | None = None, profile: str | Path | None = None, error_on_miss: bool = False,
          progress: Report | None = None, target: Target | None = None, limits: ResourceLimits | None = None) -> Plan:
@@ -27,6 +28,9 @@ def tune(model: Model, *, shapes: RangedShapes | Sequence[RangedShapes] | None =
         nothing is said). A sequence of such mappings tunes for all of them at once: the plan has one choice for each layer,
         and the mean of the times at these shapes is least. A size may be a range, ``(1, 3, (224, 640), (224, 640))``: the
         least sizes, the middle ones and the largest stand for it. Sizes outside of it run as well.
+    values: input name → number, for inputs that decide which branch of the model runs (``{"sr": 16000}``): the layers of that
+        branch are tuned, those of others run with default routines. A sequence goes with that of ``shapes``. Without it,
+        numbers that the input is compared with, 1 and 0 are tried. Other values than the tuned ones run as well.
     threads: how many share one inference; by default all CPUs this process may use.
     dtypes: data types that routines may compute float layers in.
     routines: rules for what layers may run with, such as ``"f32:chl/winograd@conv1"`` (only that) or ``"!igemm"`` (never
@@ -47,8 +51,8 @@ def tune(model: Model, *, shapes: RangedShapes | Sequence[RangedShapes] | None =
     ProfileError (the profile is damaged, cannot be written, or lacks something with error_on_miss), ResourceLimitError.
     """
     request = Request.of(
-        model, shapes=shapes, threads=threads, dtypes=dtypes, routines=routines, effort=effort, time_limit=time_limit,
-        profile=profile, error_on_miss=error_on_miss, target=target,
+        model, shapes=shapes, values=values, threads=threads, dtypes=dtypes, routines=routines, effort=effort,
+        time_limit=time_limit, profile=profile, error_on_miss=error_on_miss, target=target,
     )  # fmt: skip
     with enforced(limits):
         return tuned(request, progress or (lambda standing: None))

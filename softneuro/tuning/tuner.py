@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
-from softneuro.codegen.jit import object_code
+from softneuro.codegen.jit import cache_folder, object_code
 from softneuro.codegen.precompile import precompile
 from softneuro.errors import SoftneuroError
-from softneuro.graph import Graph, GraphInput
+from softneuro.graph import GraphInput
+from softneuro.limits import in_force
 from softneuro.plan.lower import lower
 from softneuro.plan.outline import choices_of, kernels_of
 from softneuro.plan.plan import Choice, Plan
@@ -19,12 +21,14 @@ from softneuro.runtime import Session
 from softneuro.tuning.bodies import has_bodies, has_unknown_types, specialised_bodies
 from softneuro.tuning.costs import Costs
 from softneuro.tuning.measure import EFFORTS
+from softneuro.tuning.object_cache import bound_cache, most_cached_bytes
 from softneuro.tuning.offers import Offers
 from softneuro.tuning.profile import Profile
 from softneuro.tuning.progress import Progress, Report
 from softneuro.tuning.request import Request
+from softneuro.tuning.rounding import without_rounded_approximations
 from softneuro.tuning.select import Selection, select
-from softneuro.tuning.whole_plan import fastest_plan, precise_times, random_feeds
+from softneuro.tuning.whole_plan import fastest_plan, precise_times
 from softneuro.tuning.workload import Workload, prepare
 from softneuro.types import DType
 
@@ -33,6 +37,7 @@ __all__ = ["tuned"]
 _log = logging.getLogger(__name__)
 _RUNNERS_UP = 2
 _MORE_SEEDS = (1, 2, 3, 4)
+_MOST_ITERATIONS = 10_000
 
 
 def tuned(request: Request, report: Report = lambda standing: None) -> Plan:
@@ -46,6 +51,7 @@ class _Tuner:
     def __init__(self, request: Request, report: Report) -> None:
         self._request, self._report = request, report
         self._target, self._threads = request.target, request.threads
+        self._has_compiled = False
 
     def run(self) -> Plan:
         """Make the plan; compiles what it needs at other sizes when the model has free dimensions."""
@@ -56,10 +62,16 @@ class _Tuner:
         plan = self._measured_plan(work) if self._request.measures else self._default(work)
         if not is_static(work.graph) or has_bodies(work.graph) or any(map(has_unknown_types, work.concretes)):
             self._compile(work, plan)
+        if self._has_compiled:
+            bound_cache(cache_folder(), most_cached_bytes())
         return plan
 
     def _stage(self, stage: str) -> Callable[[int, int, str], None]:
-        return lambda done, total, what: self._report(Progress(stage, done, total, what))
+        def report(done: int, total: int, what: str) -> None:
+            self._has_compiled |= stage == "compile"
+            self._report(Progress(stage, done, total, what))
+
+        return report
 
     def _outline(self, work: Workload, index: int, choices: dict[str, Choice]) -> Program:
         """What would run at a set of shapes."""
@@ -68,20 +80,24 @@ class _Tuner:
     def _compile(self, work: Workload, plan: Plan) -> None:
         """Compile every kernel that the plan may launch at any shape, and those of the graphs inside of layers."""
         outlines = [self._outline(work, index, dict(plan.choices)) for index in range(len(work.concretes))]
-        bodies = (body for concrete in work.concretes for body in specialised_bodies(concrete))
+        bodies = (body for concrete in work.undecided() for body in specialised_bodies(concrete))
         outlines += [lower(body, {}, self._target, self._threads, None) for body in bodies]
         kernels = list(dict.fromkeys(kernel for outline in outlines for kernel in kernels_of(outline, self._target)))
         precompile(kernels, self._target, self._stage("compile"))
         for kernel in kernels:
             object_code(kernel, self._target)  # the few that no process was started for
-        for concrete in work.concretes:
+        for concrete, feeds in zip(work.concretes, work.feeds(), strict=True):
             if has_unknown_types(concrete) and all(_is_number(declared) for declared in concrete.inputs.values()):
-                self._try(plan, concrete)
+                self._try(plan, feeds)
 
-    def _try(self, plan: Plan, concrete: Graph) -> None:
-        """Run the plan on made-up inputs: only that tells the kernels of layers whose sizes depend on the data."""
+    def _try(self, plan: Plan, feeds: Mapping[str, Any]) -> None:
+        """Run the plan on made-up inputs: only that tells the kernels of layers whose sizes depend on the data.
+
+        They may make a loop endless, which is left early.
+        """
+        limits = replace(in_force(), iterations=min(in_force().iterations, _MOST_ITERATIONS))
         try:
-            Session(plan, self._threads, target=self._target).run(random_feeds(concrete))
+            Session(plan, self._threads, target=self._target, limits=limits).run(feeds)
         except SoftneuroError as error:
             _log.info("kernels for sizes that depend on the data are compiled when they are met: %s", error)
 
@@ -124,14 +140,14 @@ class _Tuner:
             made = replace(plans[0].provenance, kept="default", predicted_ns=None, layer_ns=costs.chosen_ns(default.choices))
             plans.append(replace(default, provenance=made))
         _log.info("comparing %d plans on made-up inputs", len(plans))
-        feeds = [random_feeds(concrete) for concrete in work.concretes]
-        more_feeds = [random_feeds(concrete, seed) for seed in _MORE_SEEDS for concrete in work.concretes]
-        plan = fastest_plan(plans, feeds, self._threads, self._target, self._report, more_feeds)
+        more_feeds = [feeds for seed in _MORE_SEEDS for feeds in work.feeds(seed)]
+        plan = fastest_plan(plans, work.feeds(), self._threads, self._target, self._report, more_feeds)
         return replace(plan, provenance=replace(plan.provenance, measured=costs.measured()))
 
     def _plans(self, work: Workload, costs: Costs) -> list[Plan]:
         """The selection, its runners-up, and the selection without approximate routines where that is another one."""
-        cases = costs.cases()
+        measured = costs.cases()
+        cases = [replace(case, times=without_rounded_approximations(case.times, case.graph)) for case in measured]
         selections = select(cases, 1 + _RUNNERS_UP)
         precise = [replace(case, times=precise_times(case.times, case.graph)) for case in cases]
         if precise != cases:

@@ -20,7 +20,7 @@ from softneuro.runtime.session import Session
 from softneuro.tuning.progress import Progress, Report
 from softneuro.types import Array
 
-__all__ = ["MOST_OUTPUT_ERROR", "fastest_plan", "output_error", "precise_times", "random_feeds"]
+__all__ = ["MOST_OUTPUT_ERROR", "Times", "fastest_plan", "output_error", "precise_times", "random_feeds"]
 
 _log = logging.getLogger(__name__)
 _LEAST_ROUNDS, _MOST_ROUNDS = 7, 200
@@ -45,10 +45,10 @@ def precise_times(times: Times, graph: Graph) -> dict[str, Sequence[tuple[Choice
     return result
 
 
-def random_feeds(concrete: Graph, seed: int = 0) -> dict[str, Any]:
-    """Inputs to run a plan with: normal floats, ones of other types (valid as indices and lengths)."""
+def random_feeds(concrete: Graph, seed: int = 0, known: Mapping[str, Array] | None = None) -> dict[str, Any]:
+    """Inputs to run a plan with: normal floats, ones of other types (valid as indices and lengths), what is known as it is."""
     rng = np.random.default_rng(seed)
-    return {name: _random_feed(declared, rng) for name, declared in concrete.inputs.items()}
+    return {name: _random_feed(declared, rng) for name, declared in concrete.inputs.items()} | dict(known or {})
 
 
 def _random_feed(declared: GraphInput, rng: np.random.Generator) -> Any:
@@ -89,8 +89,8 @@ def fastest_plan(plans: Sequence[Plan], feeds: Sequence[Mapping[str, Array]], th
     """
     precise = [index for index, plan in enumerate(plans) if _is_precise(plan)]
     sessions = [Session(plan, threads, target=target) for plan in plans]
-    bindings = [[session.bind(given) for given in feeds] for session in sessions]
     try:
+        bindings = [[session.bind(given) for given in feeds] for session in sessions]
         outputs = [[binding.run() for binding in of_plan] for of_plan in bindings]
         if len(precise) < len(plans):
             for found, session in zip(outputs, sessions, strict=True):
