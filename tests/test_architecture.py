@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "limits": {"errors", "types"},
     "cpu": set(),
     "feeds": {"types"},
+    "user_code": {"errors"},
     "ops": LEAVES,
     "problem": LEAVES | {"ops"},
     "graph": LEAVES | {"ops"},
@@ -45,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"ops", "problem", "graph", "reference", "control", "control_inputs", "specialise", "stages", "codegen", "routines"}
     | {"plan"},
     "calibration": LEAVES
-    | {"ops", "graph", "specialise", "codegen", "plan", "runtime", "array_files", "pictures"},
+    | {"ops", "graph", "specialise", "codegen", "plan", "runtime", "array_files", "pictures", "user_code"},
     "tuning": LEAVES
     | {"ops", "control", "problem", "graph", "specialise", "stages", "codegen", "routines", "plan", "runtime", "importer"}
     | {"passes", "control_inputs", "feeds", "calibration"},
@@ -61,7 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"ops", "graph", "reference", "specialise", "codegen", "routines", "plan", "runtime", "tuning"},
     "cli": LEAVES
     | {"graph", "problem", "plan", "runtime", "tuning", "compare", "demo", "report", "bench", "doctor"}
-    | {"array_files", "control_inputs", "feeds", "pictures"},
+    | {"array_files", "calibration", "control_inputs", "feeds", "pictures", "user_code"},
     "__init__": LEAVES | {"plan", "runtime", "tuning", "calibration"},
     "__main__": {"cli"},
 }

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from graph_building import Builder
 from oracle import check, execute, runnable_targets
 from test_matmul import PROBLEMS as FLOAT_PROBLEMS
 from test_matmul import matmul
 
 from softneuro.codegen.target import host
 from softneuro.ops.epilogue import Epilogue
+from softneuro.ops.matmul import MatMul
+from softneuro.plan.defaults import default_choice
 from softneuro.routines.candidates import narrow_dtypes_of
 from softneuro.routines.matmul_packed_bf16 import MATMUL_PACKED_BF16_PLAIN
+from softneuro.routines.matmul_vector import MATMUL_VECTOR_F32_PLAIN
 from softneuro.routines.matmul_vector_bf16 import MATMUL_VECTOR_BF16_PLAIN, MATMUL_VECTOR_BF16_WEIGHTS_PLAIN
 from softneuro.routines.routine import Routine
+from softneuro.specialise import specialise
+from softneuro.tuning.offers import offers_of
 from softneuro.types import DType
 
 ROUTINES = (MATMUL_PACKED_BF16_PLAIN, MATMUL_VECTOR_BF16_PLAIN, MATMUL_VECTOR_BF16_WEIGHTS_PLAIN)
@@ -92,6 +98,23 @@ def test_float32_tensors_with_rounded_weights_count_as_bfloat16() -> None:
     (signature,) = MATMUL_VECTOR_BF16_WEIGHTS_PLAIN.signatures(problem)
     assert str(signature) == "f32:plain,->f32:plain"
     assert narrow_dtypes_of(problem, MATMUL_VECTOR_BF16_WEIGHTS_PLAIN, signature) == {DType.BF16}
+
+
+@pytest.mark.parametrize(("allowed", "narrow"), [((DType.F32,), False), ((DType.F32, DType.F16), False),
+                                                 ((DType.F32, DType.BF16), True)])
+def test_rounded_weights_are_offered_only_with_bfloat16(allowed: tuple[DType, ...], narrow: bool) -> None:
+    builder = Builder()
+    y = builder.layer(MatMul(), builder.input(1, 8), builder.constant(np.ones((8, 32), np.float32)))
+    graph = specialise(builder.graph(y), {"input0": (1, 8)})
+    (offer,) = offers_of([graph], host(), 1, dtypes=allowed).values()
+    names = {choice.routine for choice in offer.choices}
+    assert MATMUL_VECTOR_F32_PLAIN.name in names
+    assert {routine.name for routine in ROUTINES} <= names if narrow else not {r.name for r in ROUTINES} & names
+
+
+def test_defaults_round_no_weights() -> None:
+    choice = default_choice(PROBLEMS["row_times_matrix"], host(), lambda index: ())
+    assert choice.routine == MATMUL_VECTOR_F32_PLAIN.name
 
 
 @pytest.mark.parametrize("case", [

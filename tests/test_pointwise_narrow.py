@@ -11,12 +11,21 @@ from softneuro.codegen.target import Target, host
 from softneuro.ops.pointwise import Pointwise
 from softneuro.problem import Problem
 from softneuro.quantisation import Quantisation, encoded
-from softneuro.routines.pointwise import POINTWISE_FUSED_NARROW
+from softneuro.routines.pointwise import (
+    POINTWISE_FUSED_BF16_CHF,
+    POINTWISE_FUSED_BF16_CHL,
+    POINTWISE_FUSED_F16_CHL,
+    POINTWISE_FUSED_QINT8_CHF,
+    POINTWISE_FUSED_QINT8_CHL,
+)
 from softneuro.routines.pointwise_lookup import POINTWISE_LOOKUP_QINT8_ANY
 from softneuro.routines.routine import Routine
 from softneuro.types import DType
 
-X, Y = Quantisation(0.025, 117), Quantisation(0.1, 120)
+X, Y = Quantisation(0.025, 117), Quantisation(0.2, 120)
+
+ROUTINES = (POINTWISE_FUSED_BF16_CHF, POINTWISE_FUSED_BF16_CHL, POINTWISE_FUSED_F16_CHL, POINTWISE_FUSED_QINT8_CHF,
+            POINTWISE_FUSED_QINT8_CHL)
 
 
 def quantised(problem: Problem, y: Quantisation = Y) -> Problem:
@@ -35,7 +44,7 @@ PROBLEMS = {name: quantised(problem) for name, problem in {
     "four_inputs": pointwise("mul(x0,x1);add(t0,x2);sub(t1,x3)", "f32[2,9,4,7]", "f32[9,1,1]", "f32[2,9,4,7]", "f32[2,1,4,7]"),
     "one_element": pointwise("add(x0,x1)", "f32[1,1,1,1]", "f32[1,1,1,1]"),
 }.items()}  # fmt: skip
-CASES = [(routine, case) for routine in POINTWISE_FUSED_NARROW for case in cases(routine, PROBLEMS, runnable_targets())]
+CASES = [(routine, case) for routine in ROUTINES for case in cases(routine, PROBLEMS, runnable_targets())]
 
 
 @pytest.mark.parametrize(("routine", "case"), CASES, ids=[f"{r.name}-{c[0]}" for r, c in CASES])
@@ -74,7 +83,7 @@ def test_tables_give_the_bytes_of_the_reference(case: tuple) -> None:
 def test_saturation_with_zero_points_at_the_ends(zeros: tuple[int, int], target: Target) -> None:
     x, y = (Quantisation(0.02, zero) for zero in zeros)
     problem = PROBLEMS["chain"].quantised((x, x, y))
-    routine = POINTWISE_FUSED_NARROW[4]
+    routine = POINTWISE_FUSED_QINT8_CHL
     values = [np.random.default_rng(2).standard_normal(t.shape).astype(np.float32) * 9 for t in problem.inputs if t]
     for signature in routine.signatures(problem):
         kept = as_kept(problem, signature, values)
@@ -87,7 +96,7 @@ def test_saturation_with_zero_points_at_the_ends(zeros: tuple[int, int], target:
 
 @pytest.mark.parametrize("target", runnable_targets().values(), ids=runnable_targets())
 def test_no_number_in_halves(target: Target) -> None:
-    routine, problem = POINTWISE_FUSED_NARROW[0], PROBLEMS["sum"]
+    routine, problem = POINTWISE_FUSED_BF16_CHL, PROBLEMS["sum"]
     rng = np.random.default_rng(1)
     values = [rng.choice(np.array([np.nan, np.inf, -np.inf, 1.0, 3e38, -0.0], np.float32), t.shape) for t in problem.inputs if t]
     signature = routine.signatures(problem)[0]
@@ -109,7 +118,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize("reason", REFUSALS)
 def test_refusals_say_found_and_needed(reason: str) -> None:
-    assert POINTWISE_FUSED_NARROW[4].reject(REFUSALS[reason], host()) == reason
+    assert POINTWISE_FUSED_QINT8_CHL.reject(REFUSALS[reason], host()) == reason
 
 
 @pytest.mark.parametrize(("problem", "reason"), [

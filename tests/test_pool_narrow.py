@@ -10,8 +10,8 @@ from test_pool import GLOBAL_PROBLEMS, PROBLEMS, SAME, pool
 from softneuro.codegen.target import Target, host
 from softneuro.problem import Problem
 from softneuro.quantisation import Quantisation
-from softneuro.routines.global_pool import GLOBAL_POOL_MEAN_NARROW_CHL
-from softneuro.routines.pool import POOL_WINDOW_NARROW_CHL
+from softneuro.routines.global_pool import GLOBAL_POOL_MEAN_BF16_CHL, GLOBAL_POOL_MEAN_F16_CHL, GLOBAL_POOL_MEAN_QINT8_CHL
+from softneuro.routines.pool import POOL_WINDOW_BF16_CHL, POOL_WINDOW_F16_CHL, POOL_WINDOW_QINT8_CHL
 from softneuro.routines.routine import Routine
 from softneuro.types import DType
 
@@ -22,6 +22,8 @@ def quantised(problem: Problem, x: Quantisation = X, y: Quantisation = Y) -> Pro
     return problem.quantised((x, x if problem.op.kind == "max" else y))  # type: ignore[attr-defined]
 
 
+ROUTINES = (POOL_WINDOW_BF16_CHL, POOL_WINDOW_F16_CHL, POOL_WINDOW_QINT8_CHL)
+GLOBAL_ROUTINES = (GLOBAL_POOL_MEAN_BF16_CHL, GLOBAL_POOL_MEAN_F16_CHL, GLOBAL_POOL_MEAN_QINT8_CHL)
 WINDOWS = {
     **PROBLEMS,
     "max_wide": pool("max", (1, 150, 7, 9), (3, 3), strides=(2, 2), pads=SAME),
@@ -29,7 +31,7 @@ WINDOWS = {
 }
 CASES = [
     (routine, case)
-    for routines, problems in ((POOL_WINDOW_NARROW_CHL, WINDOWS), (GLOBAL_POOL_MEAN_NARROW_CHL, GLOBAL_PROBLEMS))
+    for routines, problems in ((ROUTINES, WINDOWS), (GLOBAL_ROUTINES, GLOBAL_PROBLEMS))
     for routine in routines
     for case in cases(routine, {name: quantised(problem) for name, problem in problems.items()}, runnable_targets())
 ]
@@ -46,7 +48,7 @@ def test_equals_reference(routine: Routine, case: tuple) -> None:
 @pytest.mark.parametrize("zeros", [(0, 255), (255, 0), (255, 255), (0, 0)])
 def test_saturation_with_zero_points_at_the_ends(zeros: tuple[int, int], target: Target) -> None:
     x, y = (Quantisation(0.02, zero) for zero in zeros)
-    windows, everywhere = POOL_WINDOW_NARROW_CHL[2], GLOBAL_POOL_MEAN_NARROW_CHL[2]
+    windows, everywhere = POOL_WINDOW_QINT8_CHL, GLOBAL_POOL_MEAN_QINT8_CHL
     for routine, problem in ((windows, PROBLEMS["max_asymmetric_pads"]), (windows, PROBLEMS["average_counts_pads"]),
                              (everywhere, GLOBAL_PROBLEMS["average_unaligned_channels"])):
         of_bytes = quantised(problem, x, y)
@@ -66,7 +68,7 @@ def test_saturation_with_zero_points_at_the_ends(zeros: tuple[int, int], target:
 
 @pytest.mark.parametrize("target", runnable_targets().values(), ids=runnable_targets())
 def test_no_number_in_halves(target: Target) -> None:
-    routine, problem = POOL_WINDOW_NARROW_CHL[0], pool("max", (1, 37, 6, 7), (3, 3), strides=(2, 2), pads=SAME)
+    routine, problem = POOL_WINDOW_BF16_CHL, pool("max", (1, 37, 6, 7), (3, 3), strides=(2, 2), pads=SAME)
     rng = np.random.default_rng(1)
     x = rng.standard_normal((1, 37, 6, 7)).astype(np.float32)
     x[rng.random(x.shape) < 0.05] = np.nan
@@ -78,9 +80,8 @@ def test_no_number_in_halves(target: Target) -> None:
 
 
 def test_maxima_of_bytes_need_one_quantisation() -> None:
-    routine, problem = POOL_WINDOW_NARROW_CHL[2], PROBLEMS["max_two_by_two"]
+    routine, problem = POOL_WINDOW_QINT8_CHL, PROBLEMS["max_two_by_two"]
     assert routine.reject(problem.quantised((X, X)), host()) is None
     needed = "found no quantisations for qint8, needed one for input and output"
     assert routine.reject(problem.quantised((X, Y)), host()) == needed
-    assert GLOBAL_POOL_MEAN_NARROW_CHL[2].reject(GLOBAL_PROBLEMS["max_one_pixel"], host()) is not None
-    assert [r.name.split(".")[2] for r in POOL_WINDOW_NARROW_CHL] == [DType.BF16, DType.F16, DType.QINT8]
+    assert GLOBAL_POOL_MEAN_QINT8_CHL.reject(GLOBAL_PROBLEMS["max_one_pixel"], host()) is not None

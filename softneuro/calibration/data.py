@@ -8,8 +8,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +20,7 @@ from softneuro.graph import Graph, GraphInput
 from softneuro.pictures import SUFFIXES, Frame, frame_of, load_picture, picture_array
 from softneuro.specialise import default_shapes
 from softneuro.types import Array
+from softneuro.user_code import in_words, is_named, named_function
 
 __all__ = ["CalibrationData", "samples_of"]
 
@@ -46,9 +45,8 @@ def samples_of(graph: Graph, data: CalibrationData, *, most: int = DEFAULT_SAMPL
         return _of_folder(graph, path, most, shapes or {}, preprocess, fit)
     if path.is_file():
         return Samples(graph, str(path), lambda: _of_arrays(graph, [path]), most)
-    module, colon, function = str(data).rpartition(":")
-    if colon and module and function.isidentifier() and all(part.isidentifier() for part in module.split(".")):
-        return of_iterable(graph, _called(module, function), str(data), most)
+    if is_named(str(data)):
+        return of_iterable(graph, _called(str(data)), str(data), most)
     raise InputError(f"{data}: is not there, needed a folder of pictures, a .npz file (or a folder of them), or module:function")
 
 
@@ -147,15 +145,13 @@ def _runs(array: Array, declared: GraphInput) -> list[Array]:
     return [array[start : start + each] for start in range(0, len(array) - each + 1, each)]
 
 
-def _called(module: str, function: str) -> Iterable[Any]:
-    """What a function of a module returns, the module looked for in the current folder too."""
-    where = f"{module}:{function}"
-    if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))  # it stays: what is returned may import more when it is iterated
+def _called(where: str) -> Iterable[Any]:
+    """What a function of a user's module returns."""
+    function = named_function(where)
     try:
-        made = getattr(importlib.import_module(module), function)()
+        made = function()
     except Exception as error:  # a user's code raises anything
-        raise InputError(f"{where}: {_in_words(error)}") from error
+        raise InputError(f"{where}: {in_words(error)}") from error
     if not isinstance(made, Iterable) or isinstance(made, (str, bytes)):
         raise InputError(f"{where}: returned {type(made).__name__}, needed an iterable of samples")
     return _Guarded(made, where)
@@ -172,8 +168,4 @@ class _Guarded(Iterable[Any]):
         try:
             yield from self.samples
         except Exception as error:
-            raise InputError(f"{self.where}: {_in_words(error)}") from error
-
-
-def _in_words(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise InputError(f"{self.where}: {in_words(error)}") from error

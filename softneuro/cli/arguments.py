@@ -15,8 +15,8 @@ from softneuro.pictures import FITS, PREPROCESSES
 from softneuro.tuning.ranges import Size
 from softneuro.types import Shape
 
-__all__ = ["add_force", "add_input", "add_json", "add_limit", "add_threads", "natural", "number", "positive", "ranged_shape",
-           "seconds", "shape", "tolerance", "writable"]
+__all__ = ["add_force", "add_input", "add_json", "add_limit", "add_picture_options", "add_threads", "natural", "number",
+           "positive", "ranged_shape", "seconds", "shape", "tolerance", "writable"]
 
 _MOST_THREADS = 1024
 _MOST_ELEMENTS = 1 << 40
@@ -149,13 +149,18 @@ def add_input(parser: argparse._ActionsContainer) -> None:
                              "file (several allowed; inputs that are not given are random)")
     parser.add_argument("--shape", type=shape, action="append", default=[], metavar="NAME=1x3x224x224",
                         help="sizes of an input that is random, a number or a picture (default: those the plan was tuned for)")
+    add_picture_options(parser)
+    parser.add_argument("--seed", type=natural, default=0, help="seed of inputs made at random (default 0)")
+
+
+def add_picture_options(parser: argparse._ActionsContainer) -> None:
+    """``--fit`` and ``--preprocess``: what is made of pictures."""
     parser.add_argument("--fit", choices=FITS, default="stretch",
                         help="how a picture gets the input's height and width: stretched (default), or in proportion with the "
                              "rest cropped or with black bars")
     parser.add_argument("--preprocess", choices=PREPROCESSES,
                         help="values of a picture: unit 0 to 1, signed -1 to 1, imagenet 0 to 1 less ImageNet's mean over its "
                              "deviation, none 0 to 255 (default: unit for floats, none for whole numbers)")
-    parser.add_argument("--seed", type=natural, default=0, help="seed of inputs made at random (default 0)")
 
 
 def writable(path: Path, force: bool) -> Path:

@@ -13,7 +13,9 @@ def gain(made: Provenance) -> str:
     if made.measured_ns is None:
         return ""
     measured = f"measured {milliseconds(made.measured_ns)}"
-    if made.lower_bound_ns is None:
+    if made.kept == "mixed":
+        proof = "mixed data types"
+    elif made.lower_bound_ns is None:
         proof = "of what there was time to measure"
     else:
         proof = "proved optimal" if made.optimal else f"bound {milliseconds(made.lower_bound_ns)}"
@@ -22,4 +24,6 @@ def gain(made: Provenance) -> str:
     default = "could not be run" if made.default_ns is None else (
         f"{milliseconds(made.default_ns)} ({made.default_ns / made.measured_ns:.2f}x)")
     predicted = "selected" if made.predicted_ns is None else f"predicted {milliseconds(made.predicted_ns)}"
-    return f"{measured}, {predicted} ({proof}), default plan {default}"
+    in_float = "" if made.float_ns is None else (
+        f", float32 plan {milliseconds(made.float_ns)} ({made.float_ns / made.measured_ns:.2f}x)")
+    return f"{measured}, {predicted} ({proof}){in_float}, default plan {default}"

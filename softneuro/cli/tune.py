@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from softneuro.cli.accuracy import accuracy_of, add_accuracy_options, loss_text, show_frontier
 from softneuro.cli.amounts import counted
 from softneuro.cli.arguments import add_force, add_json, add_limit, add_threads, number, ranged_shape, seconds, writable
 from softneuro.cli.console import Reporter, console, milliseconds, print_json, progress_bar, remarks
@@ -41,6 +42,8 @@ _EPILOG = f"""examples:
                                                            one plan for all sizes of the picture from 224 to 640
   softneuro tune voice.onnx -o voice.plan --shape input=1x576 --input sr=16000
                                                            tune the branch that runs where sr is 16000
+  softneuro tune model.onnx -o model.plan --dtypes f32,bf16,qint8 --calibration photos/ --preprocess imagenet --max-error 0.02
+                                                           let layers compute in fewer bits, as far as outputs stay near
   softneuro tune model.onnx -o model.plan --routine f32:chl/winograd@conv1,conv2 --routine '!direct'
 
 routines: [!][data type][:layout][/algorithm][@layers]
@@ -71,6 +74,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add_limit(parser)
     add_json(parser)
     _add_target_options(parser.add_argument_group("what to tune for"))
+    add_accuracy_options(parser.add_argument_group("data types and accuracy"))
     _add_measuring_options(parser.add_argument_group("how to measure"))
     parser.set_defaults(function=partial(_tune, parser))
     return parser
@@ -88,8 +92,6 @@ def _add_target_options(group: Any) -> None:
                             "same input belongs to the second set of sizes, and so on (default: what it is compared with, else "
                             "1 or 0)")
     add_threads(group)
-    group.add_argument("--dtypes", default="f32", metavar="LIST",
-                       help="data types that layers may compute in, by commas (default f32)")
     group.add_argument("--routine", action="append", default=[], metavar="[!]ROUTINE[@LAYERS]",
                        help="pin layers to routines or, with !, forbid routines (several allowed; see below)")
 
@@ -133,6 +135,7 @@ def _tune(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         print_json({"plan": str(path), **made_data(plan, summary), "seconds": round(time.monotonic() - began, 3)})
     else:
         _print(plan, summary, path)
+    show_frontier(plan, options)
     return 0
 
 
@@ -148,7 +151,7 @@ def _request(options: argparse.Namespace, profile: Path | None) -> Request:
     return Request.of(
         options.model, shapes=shape_sets(options.shape), values=sets_of(options.input), threads=options.threads,
         dtypes=options.dtypes.split(","), routines=options.routine, effort=options.effort,
-        time_limit=options.time_limit, profile=profile, error_on_miss=options.error_on_miss,
+        time_limit=options.time_limit, profile=profile, error_on_miss=options.error_on_miss, accuracy=accuracy_of(options),
     )  # fmt: skip
 
 
@@ -211,6 +214,8 @@ def _print(plan: Plan, summary: Summary, path: Path) -> None:
     out.print(f"{path}: {', '.join(counts)}, {made.target}, {sets}")
     if made.measured_ns is not None:
         out.print(gain(made))
+    if made.loss is not None:
+        out.print(loss_text(made))
     if summary.host:
         out.print(f"{counted(len(summary.host), 'layer')} on the host's reference:")
         for host in summary.host[:_MOST_HOST_LAYERS]:

@@ -85,10 +85,10 @@ def add_byte_products(builder: Any, target: Target, total: Any, rows: Any, weigh
     if _has_x86(target):
         operands = [_as(builder, value, _I16, 16) for value in (rows, weights)]
         return builder.add(total, call_intrinsic(builder, _PAIRS[bits], total.type, operands))
-    for move in (lambda v: builder.ashr(builder.shl(v, constant(v, 16)), constant(v, 16)),
-                 lambda v: builder.ashr(v, constant(v, 16))):
-        total = builder.add(total, builder.mul(move(rows), move(weights)))
-    return total
+    half = constant(rows, 16)
+    lower = [builder.ashr(builder.shl(value, half), half) for value in (rows, weights)]
+    upper = [builder.ashr(value, half) for value in (rows, weights)]
+    return builder.add(builder.add(total, builder.mul(*lower)), builder.mul(*upper))
 
 
 def in_memory_order(builder: Any, vectors: Sequence[Any]) -> list[Any]:

@@ -10,7 +10,8 @@ from llvmlite import ir
 
 from softneuro.codegen.conventions import CACHE_LINE
 from softneuro.codegen.emit import I8, I64, CountedLoop, byte_offset, load_at, micro_kernel, prefetch_line
-from softneuro.codegen.products import Operands, repeat_steps
+from softneuro.codegen.operands import Operands
+from softneuro.codegen.products import add_step, repeat_steps, weights_at
 from softneuro.codegen.target import Target
 from softneuro.codegen.tile_store import TileStore
 from softneuro.codegen.vector import F32, I32
@@ -75,11 +76,11 @@ class _Tile:
         """Step ``index``: the pointers to weights and to what is prefetched, and the sums."""
         weights, line, *sums = carried
         width = self.operands.vector_bytes
-        vectors = [self.operands.vector_at(builder, byte_offset(builder, weights, j * width)) for j in range(self.nv)]
+        vectors = [weights_at(builder, self.operands, byte_offset(builder, weights, j * width)) for j in range(self.nv)]
         prefetch_line(builder, line)
         offset = builder.mul(index, I64(self.operands.x_bytes))
         places = (byte_offset(builder, row, offset) for row in rows)
-        sums = self.operands.add(builder, places, vectors, sums, half)
+        sums = add_step(builder, self.operands, places, vectors, sums, half)
         return [byte_offset(builder, weights, self.nv * width), byte_offset(builder, line, CACHE_LINE), *sums]
 
     def _tap_rows(self, builder: Any, x: Any, zero: Any, table: Any) -> list[Any]:

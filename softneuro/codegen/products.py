@@ -7,18 +7,18 @@ pairs of bfloat16, a step takes two elements of a row; else bfloat16 is widened 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
 from softneuro.codegen.branch import conditional
 from softneuro.codegen.emit import I64, CountedLoop, load_at, splat_at
-from softneuro.codegen.storage import STORED_BYTES, load_stored
+from softneuro.codegen.operands import Operands
+from softneuro.codegen.storage import load_stored
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, I32, call_intrinsic, fma_value, splat_value
 
-__all__ = ["Operands", "add_products", "repeat_steps"]
+__all__ = ["add_products", "add_step", "repeat_steps", "weights_at"]
 
 Step = Callable[[Any, list[Any], bool], Sequence[Any]]
 """``step(index, carried, half)``: the carried values after a step; half: only its first element is there."""
@@ -26,65 +26,26 @@ _I16 = ir.IntType(16)
 _HALF_BITS = 16
 
 
-@dataclass(frozen=True)
-class Operands:
-    """What rows x and weights of a product are kept as, each ``f32`` or ``bf16``, and how a target multiplies them.
+def weights_at(builder: Any, operands: Operands, pointer: Any) -> Any:
+    """The vector of weights at a byte pointer, as `add_step` takes it."""
+    lanes = operands.target.f32_lanes
+    if operands.in_pairs:
+        return load_at(builder, pointer, ir.VectorType(I32, lanes))
+    return load_stored(builder, operands.target, pointer, operands.weights, lanes)
 
-    in_pairs: a step of a product is a pair of elements, the weights of a step lie in pairs (the elements of a column side
-    by side), and rows with an odd number of elements end with half a step, of which no more is read.
+
+def add_step(builder: Any, operands: Operands, rows: Iterable[Any], vectors: Sequence[Any], sums: Sequence[Any],
+             half: bool) -> list[Any]:
+    """``sums[i * n + j] +`` the products of row i and ``vectors[j]`` in a step, for n vectors.
+
+    rows: byte pointers to where the step is in each. half: only its first element is there.
     """
-
-    target: Target
-    x: str = "f32"
-    weights: str = "f32"
-
-    @property
-    def in_pairs(self) -> bool:
-        """Whether there is an instruction for products of pairs of bfloat16 (AVX512-BF16) and both sides are that."""
-        there = "+avx512bf16" in self.target.features.split(",") and self.target.vector_bits == 512
-        return there and self.x == self.weights == "bf16"
-
-    def steps(self, depth: int) -> int:
-        """Steps of a row of ``depth`` elements."""
-        return (depth + 1) // 2 if self.in_pairs else depth
-
-    def is_odd(self, depth: int) -> bool:
-        """Whether the last step of such a row is half a one."""
-        return self.in_pairs and depth % 2 == 1
-
-    @property
-    def x_bytes(self) -> int:
-        """Bytes of a step of a row."""
-        return STORED_BYTES[self.x] * (2 if self.in_pairs else 1)
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of a step of a column of weights."""
-        return STORED_BYTES[self.weights] * (2 if self.in_pairs else 1)
-
-    @property
-    def vector_bytes(self) -> int:
-        """Bytes of a step of as many columns as a vector of sums has."""
-        return self.weight_bytes * self.target.f32_lanes
-
-    def vector_at(self, builder: Any, pointer: Any) -> Any:
-        """The vector of weights at a byte pointer, as `add` takes it."""
-        lanes = self.target.f32_lanes
-        if self.in_pairs:
-            return load_at(builder, pointer, ir.VectorType(I32, lanes))
-        return load_stored(builder, self.target, pointer, self.weights, lanes)
-
-    def add(self, builder: Any, rows: Iterable[Any], vectors: Sequence[Any], sums: Sequence[Any], half: bool) -> list[Any]:
-        """``sums[i * n + j] +`` the products of row i and ``vectors[j]`` in a step, for n vectors.
-
-        rows: byte pointers to where the step is in each. half: only its first element is there.
-        """
-        lanes = self.target.f32_lanes
-        if self.in_pairs:
-            return _add_pair_products(builder, (_pair_at(builder, row, lanes, half) for row in rows), vectors, sums)
-        if self.x == "bf16":
-            return _add_factors(builder, self.target, (_widened_at(builder, row, lanes) for row in rows), vectors, sums)
-        return add_products(builder, self.target, rows, vectors, sums)
+    target, lanes = operands.target, operands.target.f32_lanes
+    if operands.in_pairs:
+        return _add_pair_products(builder, (_pair_at(builder, row, lanes, half) for row in rows), vectors, sums)
+    if operands.x == "bf16":
+        return _add_factors(builder, target, (_widened_at(builder, row, lanes) for row in rows), vectors, sums)
+    return add_products(builder, target, rows, vectors, sums)
 
 
 def add_products(builder: Any, target: Target, scalars: Iterable[Any], vectors: Sequence[Any],

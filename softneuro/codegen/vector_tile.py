@@ -10,7 +10,8 @@ from llvmlite import ir
 from softneuro.codegen.conventions import CACHE_LINE
 from softneuro.codegen.emit import I64, byte_offset, load_at, micro_kernel, prefetch_line
 from softneuro.codegen.finish import Kept, store_finished
-from softneuro.codegen.products import Operands, repeat_steps
+from softneuro.codegen.operands import Operands
+from softneuro.codegen.products import add_step, repeat_steps, weights_at
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, first_lanes
 from softneuro.ops.epilogue import Epilogue
@@ -49,10 +50,10 @@ def vector_tile(target: Target, rows: int, nv: int, streams: int, ahead: int, ep
             line = byte_offset(builder, byte_offset(builder, panels[s], place), j * sides.vector_bytes)
             if j * sides.vector_bytes % CACHE_LINE == 0:
                 prefetch_line(builder, byte_offset(builder, line, ahead), locality=3)
-            vectors.append(sides.vector_at(builder, line))
+            vectors.append(weights_at(builder, sides, line))
         offset = builder.mul(position, I64(sides.x_bytes))
         places = (byte_offset(builder, source, offset) for source in sources)
-        return sides.add(builder, places, vectors, sums, half)
+        return add_step(builder, sides, places, vectors, sums, half)
 
     def store_row(builder: Any, sums: list[Any], y: Any, residual: Any, columns: Any) -> None:
         """One row, whole vectors or masked at the last columns."""

@@ -21,7 +21,7 @@ from softneuro.graph import Graph
 from softneuro.limits import ResourceLimits, enforced, in_force
 from softneuro.ops.field_types import conforms, field_types
 from softneuro.plan.graph_codec import decode_graph, encode_graph
-from softneuro.plan.plan import Choice, Measured, Plan, Provenance
+from softneuro.plan.plan import Choice, Measured, Plan, Provenance, Tradeoff
 from softneuro.routines.routine import Signature
 from softneuro.types import Array, DType, Shape, TensorType
 
@@ -240,6 +240,7 @@ def _decode_provenance(data: Mapping[str, Any]) -> Provenance:
     values["measured"] = {key: tuple(map(_decode_measured, items)) for key, items in values.get("measured", {}).items()}
     values["layer_ns"] = {key: _is(float, value) for key, value in values.get("layer_ns", {}).items()}
     values["packages"] = {key: _is(str, value) for key, value in values.get("packages", {}).items()}
+    values["frontier"] = tuple(Tradeoff(*_is(tuple[float, float, int], tuple(point))) for point in values.get("frontier", ()))
     for key, value in values.items():
         if not isinstance(value, (dict, tuple)):
             _is(known[key], value)

@@ -12,7 +12,7 @@ from softneuro.limits import ResourceLimits
 from softneuro.routines.routine import Schedule, Signature
 from softneuro.types import Shape
 
-__all__ = ["Choice", "Measured", "Plan", "Provenance", "adapt_name"]
+__all__ = ["Choice", "Measured", "Plan", "Provenance", "Tradeoff", "adapt_name"]
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,22 @@ class Measured(NamedTuple):
     note: str = ""
 
 
+class Tradeoff(NamedTuple):
+    """A point of the frontier between speed and accuracy: the sum of measured times of a selection, what its outputs lose
+    on the samples, and bytes of the weights as they are kept."""
+
+    ns: float
+    loss: float
+    nbytes: int
+
+
 @dataclass(frozen=True)
 class Provenance:
     """What a plan was made from and with, and what was measured then.
 
     Times are nanoseconds of one inference, None where nothing was measured. kept: which plan won when the whole
-    plans were timed, ``selected`` (or one of its runners-up) or ``default``. optimal: the selection was proved to be
+    plans were timed, ``selected`` (or one of its runners-up), ``mixed`` or ``default``; float_ns: the fastest without mixed
+    data types, where those were allowed. optimal: the selection was proved to be
     the least sum of measured times; lower_bound_ns is the proved bound; predicted_ns the sum for the kept selection; none of
     them is known when there was no time to measure all candidates.
     model: the name of the model's file, without its folder. shapes: the input sizes that were tuned for, the first set
@@ -55,7 +65,8 @@ class Provenance:
     sizes were asked for, what was asked (``1x3x224..640x224..640`` by input); the sets stand for them. values and further_values:
     of the inputs that decide which branches run, for each set of shapes. packages: versions of Python and of what the plan
     was made with. command: the command line, where there was one. measured: all candidates
-    of every problem, by the problem's text.
+    of every problem, by the problem's text. loss: what the outputs of a plan of mixed data types lose on the samples, as budget
+    says; frontier: the points that were found between speed and loss, the slowest first.
     """
 
     model: str = ""
@@ -76,6 +87,10 @@ class Provenance:
     packages: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     measured: Mapping[str, Sequence[Measured]] = field(default_factory=dict)
+    loss: float | None = None
+    float_ns: float | None = None
+    budget: str = ""
+    frontier: tuple[Tradeoff, ...] = ()
     ranges: tuple[Mapping[str, str], ...] = ()
     values: Mapping[str, int] = field(default_factory=dict)
     further_values: tuple[Mapping[str, int], ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from softneuro.codegen.products import Operands
+from softneuro.codegen.operands import Operands
 from softneuro.memory import aligned_empty
 from softneuro.routines.routine import Signature
 from softneuro.types import Array, DType

@@ -19,12 +19,12 @@ def signed_bytes(weights: Array) -> tuple[Array, Array]:
     A channel of zeros has the scale 1. The widest scale, which cuts nothing off, wins where others are not better.
     """
     flat = weights.reshape(weights.shape[0], -1).astype(np.float32)
-    widest = np.max(np.abs(flat), axis=1, initial=0.0) / np.float32(_MOST)
-    widest[~(widest >= np.finfo(np.float32).tiny)] = 1.0
+    reached: Array = np.asarray(np.max(np.abs(flat), axis=1, initial=0.0), np.float32) / np.float32(_MOST)
+    widest = np.where(reached >= np.finfo(np.float32).tiny, reached, np.float32(1.0))
     best, least = widest.copy(), np.full(len(flat), np.inf)
     for factor in np.linspace(1.0, _NARROWEST, _TRIALS, dtype=np.float32):
         scale = widest * factor
-        error = np.sum((_rounded(flat, scale) * scale[:, None] - flat) ** 2, axis=1, dtype=np.float64)
+        error: Array = np.asarray(np.sum((_rounded(flat, scale) * scale[:, None] - flat) ** 2, axis=1, dtype=np.float64))
         better = error < least
         best[better], least[better] = scale[better], error[better]
     return _rounded(flat, best).astype(np.int8).reshape(weights.shape), best

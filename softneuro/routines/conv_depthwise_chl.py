@@ -1,7 +1,7 @@
-"""Depthwise convolution, channels last, in float32 arithmetic on tensors kept as float32 or 16 bits: register tiles over rows and columns of output pixels.
+"""Depthwise convolution, channels last, float32 arithmetic on what is kept as float32 or 16 bits: tiles in registers.
 
-Each input pixel of a tile is loaded once for each vector of channels and added into every output that its window
-covers; padding is skipped, not multiplied.
+A tile has rows and columns of output pixels. Each input pixel of it is loaded once for each vector of channels and added
+into every output that its window covers; padding is skipped, not multiplied.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import cast
 
 import numpy as np
 
-from softneuro.codegen.products import Operands
+from softneuro.codegen.operands import Operands
 from softneuro.codegen.target import Target
 from softneuro.ops.conv import Conv
 from softneuro.problem import Problem

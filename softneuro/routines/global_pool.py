@@ -15,7 +15,8 @@ from softneuro.routines.narrow import narrow_dtypes, numbers_of, stored_dtype
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, packed, source, target_of
 from softneuro.types import Array, DType, Format, Layout
 
-__all__ = ["GLOBAL_POOL_MEAN_F32_CHF", "GLOBAL_POOL_MEAN_F32_CHL", "GLOBAL_POOL_MEAN_NARROW_CHL"]
+__all__ = ["GLOBAL_POOL_MEAN_BF16_CHL", "GLOBAL_POOL_MEAN_F16_CHL", "GLOBAL_POOL_MEAN_F32_CHF", "GLOBAL_POOL_MEAN_F32_CHL",
+           "GLOBAL_POOL_MEAN_QINT8_CHL"]
 
 _MOST_VECTORS = 4
 
@@ -80,7 +81,9 @@ def _chl_routine(dtype: DType) -> Routine:
 
 
 GLOBAL_POOL_MEAN_F32_CHL = _chl_routine(DType.F32)
-GLOBAL_POOL_MEAN_NARROW_CHL = tuple(_chl_routine(dtype) for dtype in (DType.BF16, DType.F16, DType.QINT8))
+GLOBAL_POOL_MEAN_BF16_CHL = _chl_routine(DType.BF16)
+GLOBAL_POOL_MEAN_F16_CHL = _chl_routine(DType.F16)
+GLOBAL_POOL_MEAN_QINT8_CHL = _chl_routine(DType.QINT8)
 GLOBAL_POOL_MEAN_F32_CHF = Routine(
     name="global_pool.mean.f32.chf",
     op=GlobalPool,

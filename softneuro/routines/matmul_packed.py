@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from softneuro.codegen.products import Operands
+from softneuro.codegen.operands import Operands
 from softneuro.codegen.spec import KernelSpec
-from softneuro.codegen.storage import STORED_BYTES
 from softneuro.codegen.target import Target
 from softneuro.ops.matmul import MatMul
 from softneuro.problem import Problem
@@ -40,7 +39,7 @@ def packed_product(problem: Problem, mr: int, nv: int, copy: bool, target: Targe
     """
     product, sides = product_of(problem), operands or Operands(target)
     steps = sides.steps(product.k)
-    rows = rows_of(problem, product, copy, STORED_BYTES[sides.x])
+    rows = rows_of(problem, product, copy, sides.element_bytes)
     words = (
         rows.word, target_of(0), packed(0), packed(1), table(0), table(1), residual_word(problem),
         product.batches, product.m, steps, product.n, rows.row_bytes,

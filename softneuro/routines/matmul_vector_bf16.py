@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from softneuro.codegen.products import Operands
+from softneuro.codegen.operands import Operands
 from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.matmul import MatMul

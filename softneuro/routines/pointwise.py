@@ -17,7 +17,8 @@ from softneuro.routines.narrow import numbers_of
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, Word, packed, source, target_of
 from softneuro.types import Array, DType, Format, Layout, TensorType
 
-__all__ = ["POINTWISE_FUSED_F32_CHF", "POINTWISE_FUSED_F32_CHL", "POINTWISE_FUSED_NARROW"]
+__all__ = ["POINTWISE_FUSED_BF16_CHF", "POINTWISE_FUSED_BF16_CHL", "POINTWISE_FUSED_F16_CHF", "POINTWISE_FUSED_F16_CHL",
+           "POINTWISE_FUSED_F32_CHF", "POINTWISE_FUSED_F32_CHL", "POINTWISE_FUSED_QINT8_CHF", "POINTWISE_FUSED_QINT8_CHL"]
 
 _MOST_INPUTS = 8
 _WALK_AXES = 4
@@ -178,5 +179,9 @@ def _bound(layout: Layout, dtype: DType = DType.F32) -> Routine:
 
 POINTWISE_FUSED_F32_CHF = _bound(Layout.CHF)
 POINTWISE_FUSED_F32_CHL = _bound(Layout.CHL)
-POINTWISE_FUSED_NARROW = tuple(_bound(layout, dtype) for dtype in (DType.BF16, DType.F16, DType.QINT8)
-                               for layout in (Layout.CHL, Layout.CHF))
+POINTWISE_FUSED_BF16_CHL = _bound(Layout.CHL, DType.BF16)
+POINTWISE_FUSED_BF16_CHF = _bound(Layout.CHF, DType.BF16)
+POINTWISE_FUSED_F16_CHL = _bound(Layout.CHL, DType.F16)
+POINTWISE_FUSED_F16_CHF = _bound(Layout.CHF, DType.F16)
+POINTWISE_FUSED_QINT8_CHL = _bound(Layout.CHL, DType.QINT8)
+POINTWISE_FUSED_QINT8_CHF = _bound(Layout.CHF, DType.QINT8)

@@ -33,7 +33,8 @@ from softneuro.routines.routine import (
 from softneuro.routines.sizes import round_up
 from softneuro.types import Array, DType, Format, Layout
 
-__all__ = ["POOL_WINDOW_F32_CHF", "POOL_WINDOW_F32_CHL", "POOL_WINDOW_NARROW_CHL", "Axis", "pool_axes", "reject_pool"]
+__all__ = ["POOL_WINDOW_BF16_CHL", "POOL_WINDOW_F16_CHL", "POOL_WINDOW_F32_CHF", "POOL_WINDOW_F32_CHL",
+           "POOL_WINDOW_QINT8_CHL", "Axis", "pool_axes", "reject_pool"]
 
 _AXES = 3
 
@@ -105,7 +106,8 @@ def _chl_words(x: Address, y: Address, images: int, channels: int, axes: Sequenc
     steps = (size * channels * w.size * h.size, size * channels * w.size, size * channels)
     return (
         x, y, images, channels, d.outputs, h.outputs, w.outputs, steps[0] * d.size, *steps,
-        *(step * axis.dilation for step, axis in zip(steps, axes, strict=True)), *(table(t) for t in tables), packed(0), packed(1),
+        *(step * axis.dilation for step, axis in zip(steps, axes, strict=True)), *(table(t) for t in tables),
+        packed(0), packed(1),
     )  # fmt: skip
 
 
@@ -162,7 +164,9 @@ def _chl_routine(dtype: DType) -> Routine:
 
 
 POOL_WINDOW_F32_CHL = _chl_routine(DType.F32)
-POOL_WINDOW_NARROW_CHL = tuple(_chl_routine(dtype) for dtype in (DType.BF16, DType.F16, DType.QINT8))
+POOL_WINDOW_BF16_CHL = _chl_routine(DType.BF16)
+POOL_WINDOW_F16_CHL = _chl_routine(DType.F16)
+POOL_WINDOW_QINT8_CHL = _chl_routine(DType.QINT8)
 
 
 def _build_chf(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:

@@ -40,8 +40,9 @@ from softneuro.routines.adapt_convert import ADAPT_CONVERT_ANY
 from softneuro.routines.arg_reduce import ARG_REDUCE_LINES_ANY
 from softneuro.routines.broadcast_to import BROADCAST_TO_STRIDED_ANY, TILE_STRIDED_ANY
 from softneuro.routines.concat import CONCAT_STRIDED_ANY, SPLIT_STRIDED_ANY
+from softneuro.routines.conv_depthwise_bytes import CONV_DEPTHWISE_QINT8_CHL
 from softneuro.routines.conv_depthwise_chf import CONV_DEPTHWISE_F32_CHF
-from softneuro.routines.conv_depthwise_chl import CONV_DEPTHWISE_F32_CHL
+from softneuro.routines.conv_depthwise_chl import CONV_DEPTHWISE_BF16_CHL, CONV_DEPTHWISE_F16_CHL, CONV_DEPTHWISE_F32_CHL
 from softneuro.routines.conv_direct_chf import CONV_DIRECT_F32_CHF
 from softneuro.routines.conv_first import CONV_FIRST_F32_CHF_CHL
 from softneuro.routines.conv_igemm import CONV_IGEMM_F32_CHL
@@ -54,7 +55,13 @@ from softneuro.routines.cum_sum import CUM_SUM_LINES_ANY
 from softneuro.routines.gather import GATHER_ROWS_ANY
 from softneuro.routines.gather_elements import GATHER_ELEMENTS_RUNS_ANY
 from softneuro.routines.gather_nd import GATHER_ND_SLICES_ANY
-from softneuro.routines.global_pool import GLOBAL_POOL_MEAN_F32_CHF, GLOBAL_POOL_MEAN_F32_CHL
+from softneuro.routines.global_pool import (
+    GLOBAL_POOL_MEAN_BF16_CHL,
+    GLOBAL_POOL_MEAN_F16_CHL,
+    GLOBAL_POOL_MEAN_F32_CHF,
+    GLOBAL_POOL_MEAN_F32_CHL,
+    GLOBAL_POOL_MEAN_QINT8_CHL,
+)
 from softneuro.routines.grid_sample import GRID_SAMPLE_BLOCKS_F32
 from softneuro.routines.instance_norm import INSTANCE_NORM_ROWS_F32_CHF
 from softneuro.routines.layer_norm import LAYER_NORM_ROWS_F32_CHF
@@ -68,8 +75,24 @@ from softneuro.routines.matmul_vector_bf16 import MATMUL_VECTOR_BF16_PLAIN, MATM
 from softneuro.routines.one_hot import ONE_HOT_FILL_ANY
 from softneuro.routines.pad import PAD_ROWS_ANY
 from softneuro.routines.patches import PATCHES_STRIDED_ANY
-from softneuro.routines.pointwise import POINTWISE_FUSED_F32_CHF, POINTWISE_FUSED_F32_CHL
-from softneuro.routines.pool import POOL_WINDOW_F32_CHF, POOL_WINDOW_F32_CHL
+from softneuro.routines.pointwise import (
+    POINTWISE_FUSED_BF16_CHF,
+    POINTWISE_FUSED_BF16_CHL,
+    POINTWISE_FUSED_F16_CHF,
+    POINTWISE_FUSED_F16_CHL,
+    POINTWISE_FUSED_F32_CHF,
+    POINTWISE_FUSED_F32_CHL,
+    POINTWISE_FUSED_QINT8_CHF,
+    POINTWISE_FUSED_QINT8_CHL,
+)
+from softneuro.routines.pointwise_lookup import POINTWISE_LOOKUP_QINT8_ANY
+from softneuro.routines.pool import (
+    POOL_WINDOW_BF16_CHL,
+    POOL_WINDOW_F16_CHL,
+    POOL_WINDOW_F32_CHF,
+    POOL_WINDOW_F32_CHL,
+    POOL_WINDOW_QINT8_CHL,
+)
 from softneuro.routines.recurrent import QUANTISED_STATE_LSTM_STEPS_F32_CHF, RECURRENT_STEPS_F32_CHF
 from softneuro.routines.reduce import REDUCE_ROWS_F32_CHF
 from softneuro.routines.resize_bilinear import RESIZE_BILINEAR_F32_CHL
@@ -94,6 +117,7 @@ ROUTINES: Mapping[type[Op], tuple[Routine, ...]] = {
     Conv: (
         CONV_DEPTHWISE_F32_CHL, CONV_WINOGRAD23_F32_CHL, CONV_IGEMM_F32_CHL, CONV_WINOGRAD43_F32_CHL,
         CONV_FIRST_F32_CHF_CHL, CONV_DIRECT_F32_CHF, CONV_DEPTHWISE_F32_CHF,
+        CONV_DEPTHWISE_QINT8_CHL, CONV_DEPTHWISE_BF16_CHL, CONV_DEPTHWISE_F16_CHL,
         CONV_IGEMM_BF16_CHL,
     ),
     ConvTranspose: (CONV_TRANSPOSE_GEMM_F32_CHL, CONV_TRANSPOSE_DIRECT_F32_CHF),
@@ -108,9 +132,18 @@ ROUTINES: Mapping[type[Op], tuple[Routine, ...]] = {
     InstanceNorm: (INSTANCE_NORM_ROWS_F32_CHF,),
     Adapt: (ADAPT_BLOCKED_ANY, ADAPT_CONVERT_ANY),
     View: (VIEW_ALIAS_ANY,),
-    Pointwise: (POINTWISE_FUSED_F32_CHF, POINTWISE_FUSED_F32_CHL, POINTWISE_CONVERT_HALF),
-    Pool: (POOL_WINDOW_F32_CHL, POOL_WINDOW_F32_CHF),
-    GlobalPool: (GLOBAL_POOL_MEAN_F32_CHL, GLOBAL_POOL_MEAN_F32_CHF),
+    Pointwise: (
+        POINTWISE_FUSED_F32_CHF, POINTWISE_FUSED_F32_CHL, POINTWISE_CONVERT_HALF, POINTWISE_LOOKUP_QINT8_ANY,
+        POINTWISE_FUSED_QINT8_CHL, POINTWISE_FUSED_QINT8_CHF, POINTWISE_FUSED_BF16_CHL, POINTWISE_FUSED_BF16_CHF,
+        POINTWISE_FUSED_F16_CHL, POINTWISE_FUSED_F16_CHF,
+    ),
+    Pool: (
+        POOL_WINDOW_F32_CHL, POOL_WINDOW_F32_CHF, POOL_WINDOW_QINT8_CHL, POOL_WINDOW_BF16_CHL, POOL_WINDOW_F16_CHL,
+    ),
+    GlobalPool: (
+        GLOBAL_POOL_MEAN_F32_CHL, GLOBAL_POOL_MEAN_F32_CHF, GLOBAL_POOL_MEAN_QINT8_CHL, GLOBAL_POOL_MEAN_BF16_CHL,
+        GLOBAL_POOL_MEAN_F16_CHL,
+    ),
     Transpose: (TRANSPOSE_BLOCKED_ANY,),
     DepthToSpace: (DEPTH_TO_SPACE_STRIDED_ANY,),
     SpaceToDepth: (SPACE_TO_DEPTH_STRIDED_ANY,),

@@ -50,8 +50,10 @@ def relative_error(found: Outputs, exact: Outputs) -> float:
                 return math.inf
             distance += float(np.sum((got[usual] - want[usual]) ** 2))
             norm += float(np.sum(want[usual] ** 2))
+        if not math.isfinite(distance):
+            return math.inf
         worst = max(worst, math.sqrt(distance / norm) if norm else math.inf if distance else 0.0)
-    return worst if math.isfinite(worst) else math.inf
+    return worst
 
 
 def max_error(limit: float) -> Budget:

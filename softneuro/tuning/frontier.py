@@ -18,6 +18,7 @@ __all__ = ["Point", "frontier"]
 
 _PRICES = 12
 _REFINEMENTS = 6
+_NEAR = 8
 Report = Callable[[int, int, str], None]
 
 
@@ -58,10 +59,23 @@ def frontier(cases: Sequence[Case], errors: Sensitivities, base: Selection, thre
         if between is None:
             break
         tried[between] = search.at(between)
+    found = [*tried.values(), *_near(tried, budget, search)]
     report(1, 1, "")
-    for point in tried.values():
+    for point in found:
         points.setdefault(_key(point.selection), point)
     return _undominated(list(points.values()))
+
+
+def _near(tried: Mapping[float, Point], budget: Budget, search: _Search) -> list[Point]:
+    """Selections that are nearly the best for the prices on both sides of the budget's limit, and faster than the best that
+    holds it: prices alone reach only the convex hull of all selections."""
+    breaking = [price for price, point in tried.items() if not budget.holds(point.loss)]
+    holding = [price for price, point in tried.items() if budget.holds(point.loss)]
+    if not breaking or not holding:
+        return []
+    most = min(tried[price].ns for price in holding)
+    return [search.point(s, price) for price in {max(breaking), min(holding)} for s in search.best(price, _NEAR)
+            if search.ns(s, price) < most]  # fmt: skip
 
 
 def _gap(tried: Mapping[float, Point], budget: Budget) -> float | None:
@@ -87,19 +101,27 @@ class _Search:
         self._known: dict[str, Point] = {}
 
     def at(self, price: float) -> Point:
-        selection = select(penalised(self._cases, self._errors, price, self._threads))[0]
+        """The best selection for a price."""
+        return self.point(self.best(price, 1)[0], price)
+
+    def best(self, price: float, count: int) -> list[Selection]:
+        """The best selections for a price."""
+        return select(penalised(self._cases, self._errors, price, self._threads), count)
+
+    def point(self, selection: Selection, price: float) -> Point:
+        """A selection that was made for a price, measured."""
         key = _key(selection)
         if key not in self._known:
-            ns = selection.predicted_ns - price * self._error(selection)
-            self._known[key] = Point(selection, ns, self._loss(selection))
+            self._known[key] = Point(selection, self.ns(selection, price), self._loss(selection))
         return self._known[key]
 
-    def _error(self, selection: Selection) -> float:
-        """The sum of squared errors that the selection was charged for."""
-        return sum(
+    def ns(self, selection: Selection, price: float) -> float:
+        """The times alone of a selection that was made for a price, without what its errors were charged."""
+        error = sum(
             self._errors[name].get(dtype, 0.0)
             for name, choice in selection.choices.items() if name in self._errors for dtype in self._dtypes(name, choice)
         )  # fmt: skip
+        return selection.predicted_ns - price * error
 
 
 def _key(selection: Selection) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from softneuro.codegen.target import Target
 from softneuro.graph import Graph
-from softneuro.plan.plan import Choice
+from softneuro.plan.plan import Choice, Tradeoff
 from softneuro.tuning.budget import Budget
 from softneuro.tuning.costs import Costs
 from softneuro.tuning.frontier import Point, frontier
 from softneuro.tuning.progress import Progress, Report
 from softneuro.tuning.select import Selection, select
-from softneuro.tuning.sensitivity import own_dtypes_only, sensitivities
+from softneuro.tuning.sensitivity import choice_dtypes, own_dtypes_only, sensitivities
 from softneuro.tuning.trials import Trials
 from softneuro.tuning.whole_plan import precise_times
 from softneuro.types import Array
@@ -27,10 +28,12 @@ _SENSITIVITY_SAMPLES = 4
 
 @dataclass(frozen=True)
 class Mixed:
-    """chosen: the fastest point within the budget, float32 where no other is; points: the frontier, the slowest first."""
+    """chosen: the fastest point within the budget, float32 where no other is; points: the frontier, the slowest first;
+    tradeoffs: the same for a plan to keep."""
 
     chosen: Point
     points: tuple[Point, ...]
+    tradeoffs: tuple[Tradeoff, ...]
 
 
 def mixed_selection(graph: Graph, costs: Costs, samples: Sequence[Mapping[str, Array]], budget: Budget, target: Target,
@@ -61,4 +64,17 @@ def mixed_selection(graph: Graph, costs: Costs, samples: Sequence[Mapping[str, A
     chosen = min(within, key=lambda point: point.ns) if within else points[0]
     for point in points:
         _log.info("%.4g ms, loss %.3g%s", point.ns / 1e6, point.loss, ", chosen" if point is chosen else "")
-    return Mixed(chosen, tuple(points))
+    kept = [Tradeoff(point.ns, point.loss, _weight_bytes(cases[0].graph, point.selection, threads)) for point in points
+            if math.isfinite(point.loss)]  # fmt: skip
+    return Mixed(chosen, tuple(points), tuple(kept))
+
+
+def _weight_bytes(graph: Graph, selection: Selection, threads: int) -> int:
+    """Bytes of the layers' float32 constants in the data types that they are multiplied in."""
+    kept_as = choice_dtypes(graph, threads)
+    total = 0
+    for layer in graph.layers:
+        choice = selection.choices.get(layer.name)
+        size = min((dtype.itemsize for dtype in (kept_as(layer.name, choice) if choice else ())), default=4)
+        total += sum(size * graph.constants[name].size for name in layer.inputs if name in graph.constants)
+    return total

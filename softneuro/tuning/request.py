@@ -19,6 +19,8 @@ from softneuro.types import DType
 if TYPE_CHECKING:
     import onnx
 
+    from softneuro.tuning.accuracy import Accuracy
+
 __all__ = ["DEFAULT_EFFORT", "Model", "Numbers", "Request", "Shapes", "sets_of", "shape_sets"]
 
 DEFAULT_EFFORT = 2
@@ -36,7 +38,8 @@ class Request:
 
     shapes: one mapping for each set, at least one; ranges have become the sets that stand for them. values: of inputs that
     decide what runs, for each of these sets.
-    ranges: what was asked for with ranges in it. dtypes: what float32 tensors may be kept as.
+    ranges: what was asked for with ranges in it. dtypes: what float32 tensors may be kept as. accuracy: what that
+    may cost, where it is more than f32.
     """
 
     model: Model
@@ -51,13 +54,14 @@ class Request:
     error_on_miss: bool
     target: Target
     dtypes: tuple[DType, ...]
+    accuracy: Accuracy | None
 
     @classmethod
     def of(cls, model: Model, *, shapes: RangedShapes | Sequence[RangedShapes] | None = None,
            values: Numbers | Sequence[Numbers] | None = None, threads: int | None = None,
            dtypes: Sequence[str] = ("f32",), routines: Iterable[str] = (), effort: int = DEFAULT_EFFORT,
            time_limit: float | None = None, profile: str | Path | None = None, error_on_miss: bool = False,
-           target: Target | None = None) -> Request:
+           target: Target | None = None, accuracy: Accuracy | None = None) -> Request:
         """Check the arguments. Raises InputError for one that is not allowed."""
         unknown = [dtype for dtype in dtypes if dtype not in _DTYPES]
         if unknown or "f32" not in dtypes:
@@ -80,8 +84,13 @@ class Request:
             model, tuple(part for part, _ in pairs), tuple(number for _, number in pairs), tuple(filter(has_ranges, sizes)),
             threads or cpu.allowed_cpus(), tuple(map(parse_rule, routines)), effort, time_limit,
             Path(profile) if profile is not None else None, error_on_miss, target or targets.host(),
-            tuple(map(DType, dict.fromkeys(dtypes))),
+            tuple(map(DType, dict.fromkeys(dtypes))), accuracy,
         )  # fmt: skip
+
+    @property
+    def mixes(self) -> bool:
+        """Whether float32 tensors may be kept as another data type."""
+        return len(self.dtypes) > 1
 
     @property
     def measures(self) -> bool:

@@ -60,6 +60,8 @@ def made_data(plan: Plan, summary: Summary) -> dict[str, Any]:
         "problems": len(made.measured), "candidates": len(candidates),
         "candidates_failed_or_skipped": sum(candidate.ns is None for candidate in candidates),
         "kept": made.kept or "default", "measured_ns": made.measured_ns, "default_ns": made.default_ns,
+        "loss": made.loss, "budget": made.budget, "frontier": [point._asdict() for point in made.frontier],
+        "float_ns": made.float_ns,
         "predicted_ns": made.predicted_ns, "lower_bound_ns": made.lower_bound_ns, "optimal": made.optimal,
     }  # fmt: skip
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from softneuro.calibration.data import CalibrationData
+from softneuro.calibration.samples import DEFAULT_SAMPLES
 from softneuro.codegen.target import Target
 from softneuro.limits import ResourceLimits, enforced
 from softneuro.plan.plan import Plan
+from softneuro.tuning.accuracy import Accuracy
+from softneuro.tuning.budget import Metric
 from softneuro.tuning.progress import Progress, Report
 from softneuro.tuning.ranges import RangedShapes
 from softneuro.tuning.request import DEFAULT_EFFORT, Model, Numbers, Request
@@ -20,7 +24,11 @@ def tune(model: Model, *, shapes: RangedShapes | Sequence[RangedShapes] | None =
          values: Numbers | Sequence[Numbers] | None = None, threads: int | None = None,
          dtypes: Sequence[str] = ("f32",), routines: Iterable[str] = (), effort: int = DEFAULT_EFFORT,
          time_limit: float | None = None, profile: str | Path | None = None, error_on_miss: bool = False,
-         progress: Report | None = None, target: Target | None = None, limits: ResourceLimits | None = None) -> Plan:
+         calibration: CalibrationData | None = None, calibration_samples: int = DEFAULT_SAMPLES,
+         calibration_table: str | Path | None = None, calibration_method: str | None = None, preprocess: str | None = None,
+         fit: str = "stretch", max_error: float | None = None, min_agreement: float | None = None,
+         metric: Metric | None = None, max_drop: float | None = None, progress: Report | None = None,
+         target: Target | None = None, limits: ResourceLimits | None = None) -> Plan:
     """Make a plan of a model for this machine.
 
     model: path, bytes or ModelProto.
@@ -32,7 +40,15 @@ def tune(model: Model, *, shapes: RangedShapes | Sequence[RangedShapes] | None =
         branch are tuned, those of others run with default routines. A sequence goes with that of ``shapes``. Without it,
         numbers that the input is compared with, 1 and 0 are tried. Other values than the tuned ones run as well.
     threads: how many share one inference; by default all CPUs this process may use.
-    dtypes: data types that routines may compute float layers in.
+    dtypes: data types that float32 layers may compute in and tensors be kept as: f32, which must be among them, bf16, f16 and
+        qint8 (8 bits, which needs calibration). With more than f32, the fastest plan is searched for whose loss on the
+        calibration data, as a whole, stays within the budget; it is kept where it is faster than the float32 plan.
+    calibration, calibration_samples, calibration_method, preprocess, fit: as of `softneuro.calibrate`.
+    calibration_table: a file of ranges (`CalibrationTable.save`) in place of those of the data.
+    max_error: the budget: largest relative L2 error of the outputs beside those of float32 (0.01 when nothing is said).
+    min_agreement: in its place, the least part of the samples that keep their first class.
+    metric, max_drop: in its place, a function of the outputs of all samples (a sequence of mappings) that is more for better
+        ones, and how much less it may be.
     routines: rules for what layers may run with, such as ``"f32:chl/winograd@conv1"`` (only that) or ``"!igemm"`` (never
         that); see `softneuro.tuning.restrict`.
     effort: how carefully to measure: 0 measures nothing and takes each layer's default routine, 1 is quick, 2 the usual, 3
@@ -52,7 +68,9 @@ def tune(model: Model, *, shapes: RangedShapes | Sequence[RangedShapes] | None =
     """
     request = Request.of(
         model, shapes=shapes, values=values, threads=threads, dtypes=dtypes, routines=routines, effort=effort,
-        time_limit=time_limit, profile=profile, error_on_miss=error_on_miss, target=target,
+        time_limit=time_limit, profile=profile, error_on_miss=error_on_miss, target=target, accuracy=Accuracy.of(
+            calibration=calibration, samples=calibration_samples, preprocess=preprocess, fit=fit, method=calibration_method,
+            table=calibration_table, error=max_error, agreement=min_agreement, metric=metric, drop=max_drop),
     )  # fmt: skip
     with enforced(limits):
         return tuned(request, progress or (lambda standing: None))

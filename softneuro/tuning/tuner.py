@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,19 +18,22 @@ from softneuro.plan.outline import choices_of, kernels_of
 from softneuro.plan.plan import Choice, Plan
 from softneuro.plan.program import Program
 from softneuro.runtime import Session
+from softneuro.tuning.accuracy import Accuracy, measured_samples
 from softneuro.tuning.bodies import has_bodies, has_unknown_types, specialised_bodies
 from softneuro.tuning.costs import Costs
 from softneuro.tuning.measure import EFFORTS
+from softneuro.tuning.mixed import mixed_selection
 from softneuro.tuning.object_cache import bound_cache, most_cached_bytes
 from softneuro.tuning.offers import Offers
 from softneuro.tuning.profile import Profile
 from softneuro.tuning.progress import Progress, Report
 from softneuro.tuning.request import Request
 from softneuro.tuning.rounding import without_rounded_approximations
-from softneuro.tuning.select import Selection, select
+from softneuro.tuning.select import Case, Selection, select
+from softneuro.tuning.sensitivity import own_dtypes_only
 from softneuro.tuning.whole_plan import fastest_plan, precise_times
 from softneuro.tuning.workload import Workload, prepare
-from softneuro.types import DType
+from softneuro.types import Array, DType
 
 __all__ = ["tuned"]
 
@@ -59,7 +62,11 @@ class _Tuner:
 
         self._report(Progress("import", 0, 1))
         work = prepare(self._request)
-        plan = self._measured_plan(work) if self._request.measures else self._default(work)
+        samples: list[Mapping[str, Array]] = []
+        if self._request.mixes and self._request.measures:
+            accuracy = self._request.accuracy or Accuracy.of()
+            work, samples = measured_samples(work, accuracy, self._request.dtypes, self._target, self._threads, self._report)
+        plan = self._measured_plan(work, samples) if self._request.measures else self._default(work)
         if not is_static(work.graph) or has_bodies(work.graph) or any(map(has_unknown_types, work.concretes)):
             self._compile(work, plan)
         if self._has_compiled:
@@ -118,7 +125,7 @@ class _Tuner:
             choices = choices_of(outline) | choices
         return Plan(work.graph, choices, work.provenance)
 
-    def _measured_plan(self, work: Workload) -> Plan:
+    def _measured_plan(self, work: Workload, samples: Sequence[Mapping[str, Array]]) -> Plan:
         request = self._request
         deadline = None if request.time_limit is None else time.monotonic() + request.time_limit
         offers = work.offers(request)
@@ -134,7 +141,7 @@ class _Tuner:
         finally:
             profile.close()
         self._report(Progress("select", 0, 1))
-        plans = self._plans(work, costs)
+        plans = self._plans(work, costs, samples)
         default = self._default(work, offers)
         if not costs.failed(default.choices):
             made = replace(plans[0].provenance, kept="default", predicted_ns=None, layer_ns=costs.chosen_ns(default.choices))
@@ -144,9 +151,21 @@ class _Tuner:
         plan = fastest_plan(plans, work.feeds(), self._threads, self._target, self._report, more_feeds)
         return replace(plan, provenance=replace(plan.provenance, measured=costs.measured()))
 
-    def _plans(self, work: Workload, costs: Costs) -> list[Plan]:
-        """The selection, its runners-up, and the selection without approximate routines where that is another one."""
+    def _plans(self, work: Workload, costs: Costs, samples: Sequence[Mapping[str, Array]]) -> list[Plan]:
+        """The plans to compare: those of float32, before them that of mixed data types where they are allowed."""
         measured = costs.cases()
+        if not self._request.mixes:
+            return self._own_plans(work, costs, measured)
+        accuracy = self._request.accuracy or Accuracy.of()
+        mixed = mixed_selection(work.graph, costs, samples, accuracy.budget, self._target, self._threads, self._report)
+        plan = self._finished(work, mixed.chosen.selection, costs)
+        made = replace(plan.provenance, kept="mixed", predicted_ns=mixed.chosen.ns, optimal=False, lower_bound_ns=None,
+                       loss=mixed.chosen.loss, budget=accuracy.budget.text, frontier=mixed.tradeoffs)  # fmt: skip
+        own = [own_dtypes_only(case, self._threads) for case in measured]
+        return [replace(plan, provenance=made), *self._own_plans(work, costs, own)]
+
+    def _own_plans(self, work: Workload, costs: Costs, measured: Sequence[Case]) -> list[Plan]:
+        """The selection, its runners-up, and the selection without approximate routines where that is another one."""
         cases = [replace(case, times=without_rounded_approximations(case.times, case.graph)) for case in measured]
         selections = select(cases, 1 + _RUNNERS_UP)
         precise = [replace(case, times=precise_times(case.times, case.graph)) for case in cases]

@@ -85,14 +85,16 @@ def fastest_plan(plans: Sequence[Plan], feeds: Sequence[Mapping[str, Array]], th
     compared, since one input may hide an error that another shows. A plan with approximate routines is let go
     when its outputs are further than `MOST_OUTPUT_ERROR` from those of the first plan without any. When the model cannot
     run on the feeds (made-up whole numbers may be invalid), the first plan without approximate routines is kept unseen.
+    Plans with a `Provenance.loss` were held to a budget before: only their time counts.
     report is told between rounds how much of the time is over.
     """
-    precise = [index for index, plan in enumerate(plans) if _is_precise(plan)]
+    budgeted = {index for index, plan in enumerate(plans) if plan.provenance.loss is not None}
+    precise = [index for index, plan in enumerate(plans) if index not in budgeted and _is_precise(plan)]
     sessions = [Session(plan, threads, target=target) for plan in plans]
     try:
         bindings = [[session.bind(given) for given in feeds] for session in sessions]
         outputs = [[binding.run() for binding in of_plan] for of_plan in bindings]
-        if len(precise) < len(plans):
+        if len(precise) + len(budgeted) < len(plans):
             for found, session in zip(outputs, sessions, strict=True):
                 found.extend(session.run(given) for given in more_feeds)
     except InputError as error:
@@ -100,12 +102,14 @@ def fastest_plan(plans: Sequence[Plan], feeds: Sequence[Mapping[str, Array]], th
         return plans[precise[0] if precise else 0]
     errors = [max(map(output_error, found, outputs[precise[0]])) if precise else 0.0 for found in outputs]
     medians = _medians([[binding.run for binding in of_plan] for of_plan in bindings], report)
-    allowed = [i for i in range(len(plans)) if i in precise or errors[i] <= MOST_OUTPUT_ERROR] or [len(plans) - 1]
+    trusted = budgeted.union(precise)
+    allowed = [i for i in range(len(plans)) if i in trusted or errors[i] <= MOST_OUTPUT_ERROR] or [len(plans) - 1]
     for index in sorted(set(range(len(plans))) - set(allowed)):
         _log.info("plan %d is let go: its outputs are off by %.1e, allowed %.1e", index, errors[index], MOST_OUTPUT_ERROR)
     best = min(allowed, key=medians.__getitem__)
     default_ns = medians[-1] if plans[-1].provenance.kept == "default" else None
-    made = replace(plans[best].provenance, measured_ns=medians[best], default_ns=default_ns)
+    float_ns = min(ns for index, ns in enumerate(medians) if index not in budgeted) if budgeted else None
+    made = replace(plans[best].provenance, measured_ns=medians[best], default_ns=default_ns, float_ns=float_ns)
     return replace(plans[best], provenance=made)
 
 

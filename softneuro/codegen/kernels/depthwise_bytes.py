@@ -19,9 +19,15 @@ from typing import Any
 
 from llvmlite import ir
 
-from softneuro.codegen.byte_lanes import add_byte_products, in_memory_order, interleaved_rows, packed_bytes, unpacked_bytes, within_words
-from softneuro.codegen.depthwise_rows import (
-    BYTE_PARAMETERS, Uses, axis_uses, row_groups, rows_together, weight_groups)
+from softneuro.codegen.byte_lanes import (
+    add_byte_products,
+    in_memory_order,
+    interleaved_rows,
+    packed_bytes,
+    unpacked_bytes,
+    within_words,
+)
+from softneuro.codegen.depthwise_rows import BYTE_PARAMETERS, Uses, axis_uses, row_groups, rows_together, weight_groups
 from softneuro.codegen.emit import I8, I64, CountedLoop, byte_offset, load_at, load_lanes, micro_kernel, store_at, store_lanes
 from softneuro.codegen.finish import store_finished
 from softneuro.codegen.functions import activation_value

@@ -2,8 +2,8 @@
 
 Words: 0 x, 1 y, 2 weights, 3 residual, 4 images, 5 channels, 6 height, 7 width, 8 output height, 9 output width,
 10 top pad, 11 left pad, 12 chunks.
-x is kept as ``found``, y and the residual as ``wanted``: f32, f16 or bf16. weights: float32 [block][taps + 1][lanes], the bias last. chunks: in how many parts the channel blocks are shared
-out, for images with fewer tiles than threads.
+x is kept as ``found``, y and the residual as ``wanted``: f32, f16 or bf16. weights: float32 [block][taps + 1][lanes], the bias
+last. chunks: in how many parts the channel blocks are shared out, for images with fewer tiles than threads.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def make(target: Target, kind: str, nv: int, found: str, wanted: str) -> Callabl
 
 
 def _channel_group(target: Target, kind: str, nv: int, found: str, wanted: str) -> Any:
-    """The intrinsic ``group(x, y, pixels, pixel_bytes, channels, x_numbers, y_numbers)``; pixels >= 1, channels from x on >= 1."""
+    """The intrinsic ``group(x, y, pixels, pixel_bytes, channels, x_numbers, y_numbers)``; pixels and channels are >= 1."""
     lanes, step, y_step = target.f32_lanes, STORED_BYTES[found] * target.f32_lanes, STORED_BYTES[wanted] * target.f32_lanes
     counts = kind == "average" and found == "qint8"
     words = ir.VectorType(I32, lanes)
@@ -95,7 +95,7 @@ def _channel_group(target: Target, kind: str, nv: int, found: str, wanted: str) 
             for j, (total, mask) in enumerate(zip(outer.carried[1:], masks, strict=True)):
                 if kind == "average":
                     total = mean(builder, total, pixels, numbers[0])
-                store_stored(builder, target, total, byte_offset(builder, y, j * y_step), wanted, mask, numbers[1])
+                store_stored(builder, target, total, byte_offset(builder, y, j * y_step), wanted, mask, numbers[1], tiny=False)
 
         def whole(values: list[Any]) -> list[Any]:
             fold([None] * nv)

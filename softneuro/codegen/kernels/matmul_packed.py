@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from softneuro.codegen.gemm_tile import gemm_tile
 from softneuro.codegen.memory import load_i64
-from softneuro.codegen.products import Operands
+from softneuro.codegen.operands import Operands
 from softneuro.codegen.storage import STORED_BYTES
 from softneuro.codegen.target import Target
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from softneuro.codegen.memory import load_i64
-from softneuro.codegen.products import Operands
+from softneuro.codegen.operands import Operands
 from softneuro.codegen.storage import STORED_BYTES
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector_tile import vector_tile

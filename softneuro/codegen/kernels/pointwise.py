@@ -178,7 +178,7 @@ class _Block:
         value = program_value(builder, self._target, self._program, inputs, self._lanes)
         pointer = _element(builder, y, place, self._wanted)
         if self._wanted != self._result:
-            store_stored(builder, self._target, value, pointer, self._wanted, mask, self._numbers[-1])
+            store_stored(builder, self._target, value, pointer, self._wanted, mask, self._numbers[-1], tiny=False)
         else:
             store_lanes(builder, to_memory(builder, self._result, value), pointer, mask, 1)
 

@@ -123,7 +123,7 @@ class _Pixel:
         values = self._maximum(source, masks) if self._scale is None else self._average(source, masks)
         for j, (value, mask) in enumerate(zip(values, masks, strict=True)):
             store_stored(builder, self._target, value, byte_offset(builder, place, j * sizes[1] * self._lanes), self._dtypes[1],
-                         mask, self._numbers[1])
+                         mask, self._numbers[1], tiny=False)
 
     def _taps(self, source: Any, masks: Sequence[Any], initial: list[Any], combine: Combine) -> list[Any]:
         """Fold ``combine`` over the vectors of all taps."""
