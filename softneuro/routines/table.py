@@ -45,8 +45,10 @@ from softneuro.routines.conv_depthwise_chf import CONV_DEPTHWISE_F32_CHF
 from softneuro.routines.conv_depthwise_chl import CONV_DEPTHWISE_BF16_CHL, CONV_DEPTHWISE_F16_CHL, CONV_DEPTHWISE_F32_CHL
 from softneuro.routines.conv_direct_chf import CONV_DIRECT_F32_CHF
 from softneuro.routines.conv_first import CONV_FIRST_F32_CHF_CHL
+from softneuro.routines.conv_first_bytes import CONV_FIRST_QINT8_CHL
 from softneuro.routines.conv_igemm import CONV_IGEMM_F32_CHL
 from softneuro.routines.conv_igemm_bf16 import CONV_IGEMM_BF16_CHL
+from softneuro.routines.conv_igemm_bytes import CONV_IGEMM_QINT8_CHL
 from softneuro.routines.conv_transpose_direct_chf import CONV_TRANSPOSE_DIRECT_F32_CHF
 from softneuro.routines.conv_transpose_gemm import CONV_TRANSPOSE_GEMM_F32_CHL
 from softneuro.routines.conv_winograd import CONV_WINOGRAD23_F32_CHL, CONV_WINOGRAD43_F32_CHL
@@ -67,6 +69,7 @@ from softneuro.routines.instance_norm import INSTANCE_NORM_ROWS_F32_CHF
 from softneuro.routines.layer_norm import LAYER_NORM_ROWS_F32_CHF
 from softneuro.routines.matmul_batched import MATMUL_BATCHED_F32_CHF
 from softneuro.routines.matmul_integer import INTEGER_MATMUL_BATCHED_I8_CHF, INTEGER_MATMUL_PACKED_I8_PLAIN
+from softneuro.routines.matmul_bytes import MATMUL_PACKED_QINT8_PLAIN
 from softneuro.routines.matmul_packed import MATMUL_PACKED_F32_PLAIN
 from softneuro.routines.matmul_packed_bf16 import MATMUL_PACKED_BF16_PLAIN
 from softneuro.routines.matmul_plain import MATMUL_PLAIN_ANY
@@ -118,11 +121,12 @@ ROUTINES: Mapping[type[Op], tuple[Routine, ...]] = {
         CONV_DEPTHWISE_F32_CHL, CONV_WINOGRAD23_F32_CHL, CONV_IGEMM_F32_CHL, CONV_WINOGRAD43_F32_CHL,
         CONV_FIRST_F32_CHF_CHL, CONV_DIRECT_F32_CHF, CONV_DEPTHWISE_F32_CHF,
         CONV_DEPTHWISE_QINT8_CHL, CONV_DEPTHWISE_BF16_CHL, CONV_DEPTHWISE_F16_CHL,
-        CONV_IGEMM_BF16_CHL,
+        CONV_IGEMM_BF16_CHL, CONV_IGEMM_QINT8_CHL, CONV_FIRST_QINT8_CHL,
     ),
     ConvTranspose: (CONV_TRANSPOSE_GEMM_F32_CHL, CONV_TRANSPOSE_DIRECT_F32_CHF),
     MatMul: (MATMUL_VECTOR_F32_PLAIN, MATMUL_PACKED_F32_PLAIN, MATMUL_BATCHED_F32_CHF, MATMUL_PLAIN_ANY,
-             MATMUL_VECTOR_BF16_PLAIN, MATMUL_VECTOR_BF16_WEIGHTS_PLAIN, MATMUL_PACKED_BF16_PLAIN),
+             MATMUL_VECTOR_BF16_PLAIN, MATMUL_VECTOR_BF16_WEIGHTS_PLAIN, MATMUL_PACKED_BF16_PLAIN,
+             MATMUL_PACKED_QINT8_PLAIN),
     IntegerMatMul: (INTEGER_MATMUL_PACKED_I8_PLAIN, INTEGER_MATMUL_BATCHED_I8_CHF),
     Recurrent: (RECURRENT_STEPS_F32_CHF,),
     QuantisedStateLstm: (QUANTISED_STATE_LSTM_STEPS_F32_CHF,),
