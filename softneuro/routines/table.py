@@ -68,8 +68,8 @@ from softneuro.routines.grid_sample import GRID_SAMPLE_BLOCKS_F32
 from softneuro.routines.instance_norm import INSTANCE_NORM_ROWS_F32_CHF
 from softneuro.routines.layer_norm import LAYER_NORM_ROWS_F32_CHF
 from softneuro.routines.matmul_batched import MATMUL_BATCHED_F32_CHF
-from softneuro.routines.matmul_integer import INTEGER_MATMUL_BATCHED_I8_CHF, INTEGER_MATMUL_PACKED_I8_PLAIN
 from softneuro.routines.matmul_bytes import MATMUL_PACKED_QINT8_PLAIN
+from softneuro.routines.matmul_integer import INTEGER_MATMUL_BATCHED_I8_CHF, INTEGER_MATMUL_PACKED_I8_PLAIN
 from softneuro.routines.matmul_packed import MATMUL_PACKED_F32_PLAIN
 from softneuro.routines.matmul_packed_bf16 import MATMUL_PACKED_BF16_PLAIN
 from softneuro.routines.matmul_plain import MATMUL_PLAIN_ANY

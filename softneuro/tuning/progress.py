@@ -13,7 +13,8 @@ class Progress:
     """``done`` of ``total`` units of a stage, and what is at hand.
 
     stage: ``import``, ``calibrate`` (samples), ``compile`` (kernels), ``measure`` (candidates, those that were known before
-    included), ``select`` or ``check`` (percent), in this order.
+    included), ``select``, ``sensitivity`` (layers in other data types), ``frontier`` (selections) or ``check`` (percent), in
+    this order; some only where other data types than float32 are allowed.
     """
 
     stage: str
