@@ -66,7 +66,8 @@ class Provenance:
     of the inputs that decide which branches run, for each set of shapes. packages: versions of Python and of what the plan
     was made with. command: the command line, where there was one. measured: all candidates
     of every problem, by the problem's text. loss: what the outputs of a plan of mixed data types lose on the samples, as budget
-    says; frontier: the points that were found between speed and loss, the slowest first.
+    says; frontier: the points that were found between speed and loss, the slowest first. budget and frontier are there whichever
+    plan was kept.
     """
 
     model: str = ""

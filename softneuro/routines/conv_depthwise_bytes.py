@@ -147,4 +147,4 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
 
 CONV_DEPTHWISE_QINT8_CHL = Routine(
     name="conv.depthwise.qint8.chl", op=Conv, reject=_reject, signatures=_signatures, schedules=_schedules, pack=_pack,
-    build=_build, packs=(1, 2))
+    build=_build, packs=(1, 2), computes=DType.QINT8)

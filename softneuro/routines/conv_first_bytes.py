@@ -107,4 +107,5 @@ CONV_FIRST_QINT8_CHL = Routine(
     pack=_pack,
     build=_build,
     packs=(1, 2),
+    computes=DType.QINT8,
 )

@@ -75,4 +75,5 @@ CONV_IGEMM_QINT8_CHL = Routine(
     pack=_pack,
     build=_build,
     packs=(1, 2),
+    computes=DType.QINT8,
 )

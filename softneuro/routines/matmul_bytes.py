@@ -83,4 +83,5 @@ MATMUL_PACKED_QINT8_PLAIN = Routine(
     pack=_pack,
     build=_build,
     packs=(1, 2),
+    computes=DType.QINT8,
 )

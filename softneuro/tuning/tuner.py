@@ -149,7 +149,9 @@ class _Tuner:
         _log.info("comparing %d plans on made-up inputs", len(plans))
         more_feeds = [feeds for seed in _MORE_SEEDS for feeds in work.feeds(seed)]
         plan = fastest_plan(plans, work.feeds(), self._threads, self._target, self._report, more_feeds)
-        return replace(plan, provenance=replace(plan.provenance, measured=costs.measured()))
+        found = plans[0].provenance  # of the plan of mixed data types, where there is one
+        return replace(plan, provenance=replace(plan.provenance, measured=costs.measured(), frontier=found.frontier,
+                                                budget=found.budget))
 
     def _plans(self, work: Workload, costs: Costs, samples: Sequence[Mapping[str, Array]]) -> list[Plan]:
         """The plans to compare: those of float32, before them that of mixed data types where they are allowed."""
