@@ -75,7 +75,7 @@ HEAVY = {
     "networkx": {"importer"},
     "rich": {"cli"},
     "argcomplete": {"cli/completion.py"},
-    "matplotlib": {"report/plot.py"},
+    "matplotlib": {"report/plot.py", "report/frontier_plot.py"},
     "PIL": {"pictures.py"},
     "onnxruntime": {"compare", "bench"},
     "openvino": {"bench"},

@@ -143,8 +143,8 @@ def test_profile_that_is_something_else(bench: Bench, tmp_path: Path, capsys: Ca
     assert foreign.read_text() == "not a measurement\nnor this\n"
 
 
-def test_data_types_to_come(bench: Bench, tmp_path: Path, capsys: Capture) -> None:
-    refused(capsys, ["tune", bench.model, "-o", tmp_path / "a.plan", "--dtypes", "f32,bf16"], "dtypes: found f32,bf16")
+def test_data_types_that_there_are_none_of(bench: Bench, tmp_path: Path, capsys: Capture) -> None:
+    refused(capsys, ["tune", bench.model, "-o", tmp_path / "a.plan", "--dtypes", "f32,f8"], "dtypes: found f32,f8, needed f32")
 
 
 # ---- what is tuned for

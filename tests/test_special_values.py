@@ -24,6 +24,7 @@ from softneuro.ops.epilogue import Epilogue
 from softneuro.ops.padding import Pad
 from softneuro.ops.resize import Resize
 from softneuro.problem import Problem
+from softneuro.routines.candidates import narrow_dtypes_of
 from softneuro.routines.routine import Routine, Signature
 from softneuro.routines.table import ROUTINES
 from softneuro.types import Array, DType, TensorType
@@ -86,12 +87,12 @@ Case = tuple[str, Routine, Problem, Signature, Target]
 
 
 def listed() -> list[Case]:
-    """Every routine of the table on every problem it takes: all formats, the default schedule."""
+    """Every routine of the table on every problem it takes: all formats of the tensors' own types, the default schedule."""
     return [
         (f"{name}-{routine.name}-{signature}-{target_name}", routine, problem, signature, target)
         for name, problem in PROBLEMS.items() for routine in ROUTINES[type(problem.op)]
         for target_name, target in TARGETS.items() if routine.reject(problem, target) is None
-        for signature in routine.signatures(problem)
+        for signature in routine.signatures(problem) if not narrow_dtypes_of(problem, routine, signature)
     ]
 
 

@@ -37,7 +37,10 @@ def small_net(seed: int) -> ModelProto:
     ]
     shapes = {"w0": (channels, 3, 3, 3), "b0": (channels,), "w1": (2 * channels, channels, 1, 1), "w2": (2 * channels, 1, 3, 3),
               "w3": (channels, 2 * channels, 1, 1), "w4": (10, channels), "b4": (10,)}  # fmt: skip
-    constants = {n: normal(*s, seed=seed + i) / np.sqrt(np.prod(s[1:])).astype(np.float32) for i, (n, s) in enumerate(shapes.items())}
+    constants = {
+        name: normal(*shape, seed=seed + i) / np.sqrt(np.prod(shape[1:])).astype(np.float32)
+        for i, (name, shape) in enumerate(shapes.items())
+    }
     return model(nodes, {"x": normal(1, 3, 20, 20)}, ["y"], constants=constants, opset=17)
 
 

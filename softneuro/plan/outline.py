@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.adapt import Adapt
-from softneuro.plan.defaults import choice_of
+from softneuro.plan.defaults import choice_of, default_choice
 from softneuro.plan.plan import Choice
 from softneuro.plan.program import NativeStep, Placed, Program
 from softneuro.problem import Problem
 from softneuro.quantisation import Quantisation
-from softneuro.routines.candidates import candidates, routine_named
-from softneuro.types import DType, Format, TensorType
+from softneuro.routines.candidates import candidates, narrow_dtypes_of, routine_named
+from softneuro.types import DType, Format, Layout, TensorType
 
 __all__ = ["choices_of", "kernels_of"]
 
@@ -27,7 +27,7 @@ def kernels_of(program: Program, target: Target) -> tuple[KernelSpec, ...]:
     """The kernels that the program launches, and that its choices may launch for other shapes of the inputs.
 
     Other shapes may also need conversions that these spare: those between all formats that layers keep tensors of the
-    same type in.
+    same type in. Where tensors are kept as other data types, they may also need the layer's default.
     """
     launched = [step.kernel for step in program.steps if isinstance(step, NativeStep)]
     chosen = [(p.problem, p.choice) for p in program.placed if p.problem is not None]
@@ -35,7 +35,21 @@ def kernels_of(program: Program, target: Target) -> tuple[KernelSpec, ...]:
         routine = routine_named(choice.routine, type(problem.op))
         if routine is not None:
             launched += routine.kernels(problem, choice.signature, choice.schedule, target)
+        if narrow_dtypes_of(problem, routine, choice.signature) and not isinstance(problem.op, Adapt):
+            launched += _default_kernels(problem, target)
     return tuple(dict.fromkeys(launched))
+
+
+def _default_kernels(problem: Problem, target: Target) -> Iterator[KernelSpec]:
+    """Those of the defaults of a problem, whatever formats its inputs are in."""
+    types = problem.inputs
+    for layout in Layout:
+        choice = default_choice(problem, target, lambda i: [Format(t.dtype, layout)] if (t := types[i]) is not None else [])  # noqa: B023
+        routine = routine_named(choice.routine, type(problem.op))
+        if routine is not None:
+            built = routine.build(problem, choice.signature, choice.schedule, target)
+            yield from (launch.kernel for launch in built.launches)
+            yield from routine.kernels(problem, choice.signature, choice.schedule, target)
 
 
 def _adapts(placed: Iterable[Placed], target: Target) -> Iterator[tuple[Problem, Choice]]:
@@ -49,7 +63,7 @@ def _adapts(placed: Iterable[Placed], target: Target) -> Iterator[tuple[Problem,
     for type_ in types:
         quantisation = bytewise if type_.dtype is DType.F32 else None
         problem = Problem(Adapt(), (type_,), (type_,), (False,)).quantised((quantisation, quantisation))
-        formats = {*used, Format.row_major(type_)}
+        formats = used.union(Format(type_.dtype, layout) for layout in Format.layouts_of(type_))
         for candidate in candidates(problem, target):
             if {*candidate.signature.inputs, *candidate.signature.outputs} <= formats:
                 yield problem, choice_of(candidate)

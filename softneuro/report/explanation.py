@@ -12,7 +12,7 @@ from softneuro.plan.plan import Choice, Measured
 from softneuro.plan.program import Placed
 from softneuro.problem import Problem
 from softneuro.report.known_times import KnownTimes, is_same, problem_text
-from softneuro.routines.candidates import Candidate, candidates, rejections
+from softneuro.routines.candidates import Candidate, candidates, narrow_dtypes_of, rejections
 from softneuro.runtime.session import Session
 from softneuro.runtime.specialisations import Inputs
 
@@ -70,7 +70,7 @@ def explain_problem(problem: Problem, target: Target, known: KnownTimes, *, choi
 
     choice: what the layers run with; of an adapt, only the candidates between its two formats are listed.
     """
-    rows = [_row(problem, candidate, target, known, choice) for candidate in ways(problem, target, choice)]
+    rows = [_row(problem, candidate, target, known, choice) for candidate in ways(problem, target, known, choice)]
     if choice is not None and not any(row.chosen for row in rows):
         made = known.recorded_of(problem, choice)
         rows.append(_of_choice(choice, made, "runs with it, though it is no candidate here"))
@@ -102,12 +102,16 @@ def known_of(session: Session) -> KnownTimes:
     return KnownTimes(made.measured if made.target in ("", session.target.name) else {})
 
 
-def ways(problem: Problem, target: Target, choice: Choice | None = None) -> list[Candidate]:
-    """The candidates among which a choice was made: for an adapt, those between its two formats."""
-    found = candidates(problem, target)
+def ways(problem: Problem, target: Target, known: KnownTimes, choice: Choice | None = None) -> list[Candidate]:
+    """The candidates among which a choice was made: for an adapt, those between its two formats; of those that keep tensors as
+    other data types than their own, the ones that something is known of, as tuning was allowed to use them."""
+    found = [
+        c for c in candidates(problem, target)
+        if not narrow_dtypes_of(problem, c.routine, c.signature) or known.of(problem, choice_of(c), target) is not None
+    ]  # fmt: skip
     if isinstance(problem.op, Adapt) and choice is not None:
         return [candidate for candidate in found if candidate.signature == choice.signature]
-    return list(found)
+    return found
 
 
 def _explained(placed: Placed, names: tuple[str, ...], target: Target, known: KnownTimes) -> Explanation:

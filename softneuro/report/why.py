@@ -119,7 +119,7 @@ def layer_names(session: Session, inputs: Inputs) -> list[str]:
 def untimed(problem: Problem, target: Target, known: KnownTimes, choice: Choice | None = None) -> list[Choice]:
     """The candidates of a problem (as `ways` lists them) that launch something and have no known time."""
     unknown = []
-    for candidate in ways(problem, target, choice):
+    for candidate in ways(problem, target, known, choice):
         built = candidate.routine.build(problem, candidate.signature, candidate.schedule, target)
         found = known.of(problem, choice_of(candidate), target)
         if (built.launches or built.host) and (found is None or found.ns is None):

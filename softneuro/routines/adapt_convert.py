@@ -10,7 +10,7 @@ from softneuro.ops.adapt import Adapt
 from softneuro.problem import Problem
 from softneuro.routines.narrow import narrow_dtypes, numbers_of
 from softneuro.routines.routine import Address, Built, Launch, Routine, Schedule, Signature, packed, scratch, source, target_of
-from softneuro.routines.strided import Copies, byte_strides, transposing_kernels
+from softneuro.routines.strided import Copies, byte_strides, transposing_kernels, unmoved
 from softneuro.types import Array, DType, Format, TensorType
 
 __all__ = ["ADAPT_CONVERT_ANY"]
@@ -49,7 +49,7 @@ def _build(problem: Problem, signature: Signature, schedule: Schedule, target: T
     narrow = min(before, after, key=lambda format_: format_.dtype.itemsize)
     element = TensorType(_ELEMENTS[narrow.dtype.itemsize], x.shape)
     old, new = byte_strides(element, before.layout), byte_strides(element, after.layout)
-    if before.layout is after.layout:
+    if unmoved(element.dtype.itemsize, x.shape, old, new):
         return Built((_converting(source(0), target_of(0), x.size, before, after),))
     copies = Copies()
     if narrow is after:
