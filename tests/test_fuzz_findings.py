@@ -59,6 +59,9 @@ FOUND: dict[str, tuple[Callable[[Path], object], type[SoftneuroError], str]] = {
         imported(one_node("Einsum", {"x": normal(2, 3), "z": normal(3, 2)}, equation="j- ii->")), ModelError, "found equation"),
     "split_into_more_than_it_says_aborts_shape_inference": (
         imported(one_node("Split", {"x": normal(6)}, outputs=4, num_outputs=3)), ModelError, "found 4 outputs, needed 3"),
+    "axis_without_end_crashes_shape_inference": (
+        imported(one_node("LayerNormalization", {"x": normal(2, 3), "s": normal(3)}, outputs=3, axis=(1 << 63) - 1)), ModelError,
+        "found axis 9223372036854775807, needed axes"),
     "version_of_many_bits": (imported(version_of_many_bits()), ModelError, "9223372036854775807 of domain 'other'"),
     "name_with_a_line_break": (imported(one_node("Arg\nMax", {"x": normal(2, 3)})), ModelError, "needed printable names"),
     "sequence_map_of_an_unknown_type": (

@@ -13,6 +13,7 @@ from softneuro.codegen.conventions import CACHE_LINE
 from softneuro.codegen.emit import I8, I64, CountedLoop, byte_offset, load_at, micro_kernel, prefetch_line, store_at
 from softneuro.codegen.integer_forms import DOT, PAIRS, IntegerForm, integer_form
 from softneuro.codegen.products import repeat_steps
+from softneuro.codegen.tap_rows import tap_rows, vectors_at
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import I32, call_intrinsic, splat_value
 
@@ -65,15 +66,14 @@ class _Tile:
 
     def row(self, builder: Any, pointer: Any) -> list[Any]:
         """The nv vectors of int32 at a byte pointer."""
-        size = 4 * self.target.f32_lanes
-        return [load_at(builder, byte_offset(builder, pointer, j * size), self.vector) for j in range(self.nv)]
+        return vectors_at(builder, pointer, self.vector, self.nv)
 
     def sums(self, builder: Any, taps: Any, steps: Any, last: Any, x: Any, zero: Any, offsets: Any, w: Any, following: Any,
              start: list[Any]) -> list[Any]:
         """All products over taps and steps, added to ``start`` in every row."""
         pointers = [builder.inttoptr(address, I8.as_pointer()) for address in (w, following)]
         outer = CountedLoop(builder, taps, [*pointers, *start * self.mr])
-        rows = self._tap_rows(builder, x, zero, byte_offset(builder, offsets, builder.mul(outer.index, I64(4 * self.mr))))
+        rows = tap_rows(builder, self.mr, x, zero, byte_offset(builder, offsets, builder.mul(outer.index, I64(4 * self.mr))))
 
         def step(index: Any, carried: list[Any], end: bool) -> list[Any]:
             return self._step(builder, rows, last if end else builder.shl(index, I64(2)), carried)
@@ -119,15 +119,6 @@ class _Tile:
                 line = byte_offset(builder, buffer, builder.mul(loop.index, I64(4 * lanes * self.nv)))
                 finish.store(self.row(builder, line), builder.mul(loop.index, ldy), width)
                 loop.end([])
-
-    def _tap_rows(self, builder: Any, x: Any, zero: Any, table: Any) -> list[Any]:
-        """Byte pointers to the rows of a tap, from its part of the offset table."""
-        rows = []
-        for i in range(self.mr):
-            offset = builder.sext(load_at(builder, byte_offset(builder, table, 4 * i), I32), I64)
-            inside = builder.icmp_signed(">=", offset, I64(0))
-            rows.append(byte_offset(builder, builder.select(inside, builder.add(x, offset), zero), 0))
-        return rows
 
     def _word(self, builder: Any, pointer: Any) -> Any:
         """The bytes of a step of a row, in every lane."""

@@ -9,12 +9,13 @@ from typing import Any
 from llvmlite import ir
 
 from softneuro.codegen.conventions import CACHE_LINE
-from softneuro.codegen.emit import I8, I64, CountedLoop, byte_offset, load_at, micro_kernel, prefetch_line
+from softneuro.codegen.emit import I8, I64, CountedLoop, byte_offset, micro_kernel, prefetch_line
 from softneuro.codegen.operands import Operands
 from softneuro.codegen.products import add_step, repeat_steps, weights_at
+from softneuro.codegen.tap_rows import tap_rows, vectors_at
 from softneuro.codegen.target import Target
 from softneuro.codegen.tile_store import TileStore
-from softneuro.codegen.vector import F32, I32
+from softneuro.codegen.vector import F32
 from softneuro.ops.epilogue import Epilogue
 
 __all__ = ["gemm_tile"]
@@ -56,17 +57,13 @@ class _Tile:
     operands: Operands
     odd: bool
 
-    def _biases(self, builder: Any, pointer: Any) -> list[Any]:
-        """The nv vectors at a byte pointer."""
-        vector = ir.VectorType(F32, self.target.f32_lanes)
-        return [load_at(builder, byte_offset(builder, pointer, j * 4 * self.target.f32_lanes), vector) for j in range(self.nv)]
-
     def sums(self, builder: Any, taps: Any, steps: Any, x: Any, zero: Any, offsets: Any, w: Any, ahead: Any,
              bias: Any) -> list[Any]:
         """All products over taps and steps, and the bias."""
         pointers = [builder.inttoptr(address, I8.as_pointer()) for address in (w, ahead)]
-        outer = CountedLoop(builder, taps, [*pointers, *self._biases(builder, bias) * self.mr])
-        rows = self._tap_rows(builder, x, zero, byte_offset(builder, offsets, builder.mul(outer.index, I64(4 * self.mr))))
+        biases = vectors_at(builder, bias, ir.VectorType(F32, self.target.f32_lanes), self.nv)
+        outer = CountedLoop(builder, taps, [*pointers, *biases * self.mr])
+        rows = tap_rows(builder, self.mr, x, zero, byte_offset(builder, offsets, builder.mul(outer.index, I64(4 * self.mr))))
 
         carried = repeat_steps(builder, steps, self.odd, outer.carried, functools.partial(self._step, builder, rows))
         outer.end(carried)
@@ -82,12 +79,3 @@ class _Tile:
         places = (byte_offset(builder, row, offset) for row in rows)
         sums = add_step(builder, self.operands, places, vectors, sums, half)
         return [byte_offset(builder, weights, self.nv * width), byte_offset(builder, line, CACHE_LINE), *sums]
-
-    def _tap_rows(self, builder: Any, x: Any, zero: Any, table: Any) -> list[Any]:
-        """Byte pointers to the input rows of a tap, from its part of the offset table."""
-        rows = []
-        for i in range(self.mr):
-            offset = builder.sext(load_at(builder, byte_offset(builder, table, 4 * i), I32), I64)
-            inside = builder.icmp_signed(">=", offset, I64(0))
-            rows.append(byte_offset(builder, builder.select(inside, builder.add(x, offset), zero), 0))
-        return rows

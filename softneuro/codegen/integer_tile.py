@@ -25,6 +25,7 @@ from softneuro.codegen.emit import (
     store_lanes,
 )
 from softneuro.codegen.integer_forms import DOT, PAIRS, IntegerForm
+from softneuro.codegen.tap_rows import tap_rows, vectors_at
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import I32, call_intrinsic, first_lanes, splat_value
 
@@ -54,8 +55,7 @@ class IntegerSums:
 
     def row(self, builder: Any, pointer: Any) -> list[Any]:
         """The nv vectors of int32 at a byte pointer."""
-        size = 4 * self.target.f32_lanes
-        return [load_at(builder, byte_offset(builder, pointer, j * size), self.vector) for j in range(self.nv)]
+        return vectors_at(builder, pointer, self.vector, self.nv)
 
     def add(self, builder: Any, taps: Any, steps: Any, x: Any, zero: Any, offsets: Any, w: Any, ahead: Any,
             sums: list[Any]) -> list[Any]:
@@ -67,7 +67,7 @@ class IntegerSums:
         """
         pointers = [builder.inttoptr(address, I8.as_pointer()) for address in (w, ahead)]
         outer = CountedLoop(builder, taps, [*pointers, *sums])
-        rows = self._tap_rows(builder, x, zero, byte_offset(builder, offsets, builder.mul(outer.index, I64(4 * self.mr))))
+        rows = tap_rows(builder, self.mr, x, zero, byte_offset(builder, offsets, builder.mul(outer.index, I64(4 * self.mr))))
         inner = CountedLoop(builder, steps, outer.carried)
         weights, line, *sums = inner.carried
         size = self.target.f32_lanes * self.form.step_bytes
@@ -81,15 +81,6 @@ class IntegerSums:
         inner.end([byte_offset(builder, weights, self.nv * size), byte_offset(builder, line, CACHE_LINE), *updated])
         outer.end(inner.carried)
         return list(outer.carried[2:])
-
-    def _tap_rows(self, builder: Any, x: Any, zero: Any, table: Any) -> list[Any]:
-        """Byte pointers to the rows of a tap, from its part of the offset table."""
-        rows = []
-        for i in range(self.mr):
-            offset = builder.sext(load_at(builder, byte_offset(builder, table, 4 * i), I32), I64)
-            inside = builder.icmp_signed(">=", offset, I64(0))
-            rows.append(byte_offset(builder, builder.select(inside, builder.add(x, offset), zero), 0))
-        return rows
 
     def _weights(self, builder: Any, pointer: Any) -> Any:
         """A step of one vector of columns, as the form multiplies it."""

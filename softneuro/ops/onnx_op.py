@@ -146,6 +146,10 @@ def _parsed(node: bytes) -> onnx.NodeProto:
     return proto
 
 
+_AXES = frozenset({"axis", "axes", "perm", "batch_axis", "time_axis", "batch_dims"})
+_MOST_AXES = 1 << 16
+
+
 def unsound(node: onnx.NodeProto) -> str:
     """What in a node would make onnx's shape inference hang or abort the process, as found and needed; empty when nothing."""
     for attribute in node.attribute:
@@ -153,6 +157,8 @@ def unsound(node: onnx.NodeProto) -> str:
             return f"found equation {attribute.s!r}, needed one like ij,jk->ik"
         if node.op_type == "Split" and attribute.name == "num_outputs" and attribute.i != len(node.output):
             return f"found {len(node.output)} outputs, needed {attribute.i} as num_outputs says"
+        if attribute.name in _AXES and any(abs(axis) > _MOST_AXES for axis in (attribute.i, *attribute.ints)):
+            return f"found {attribute.name} {attribute.i or list(attribute.ints)!r:.80}, needed axes of a tensor"
     return ""
 
 

@@ -26,7 +26,7 @@ from softneuro.routines.linear import (
     packed_signature,
     panels_of,
     register_tiles,
-    reject_convolution,
+    reject_first_layer,
     residual_word,
     weights_of,
 )
@@ -53,16 +53,7 @@ _TILES_AT_ONCE = 16
 
 
 def _reject(problem: Problem, target: Target) -> str | None:
-    reason = reject_convolution(problem)
-    if reason is not None:
-        return reason
-    op, x = cast(Conv, problem.op), problem.input(0)
-    if x.rank > 4 or op.groups != 1 or op.dilations[-1] != 1:
-        return (f"found rank {x.rank}, {op.groups} groups and dilations {op.dilations}, "
-                "needed rank 3 or 4, 1 group and no dilation along the last axis")
-    if x.shape[1] > _MOST_CHANNELS:
-        return f"found {x.shape[1]} channels, needed at most {_MOST_CHANNELS}"
-    return None
+    return reject_first_layer(problem, _MOST_CHANNELS)
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:

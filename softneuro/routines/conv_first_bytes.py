@@ -19,7 +19,7 @@ from softneuro.ops.conv import Conv
 from softneuro.problem import Problem
 from softneuro.routines.byte_product import byte_signatures, byte_tiles, needs_bytes, packed_weights, reject_deep
 from softneuro.routines.formats import F32_CHF
-from softneuro.routines.linear import reject_convolution, residual_word, weights_of
+from softneuro.routines.linear import reject_first_layer, residual_word, weights_of
 from softneuro.routines.narrow import numbers_of
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, packed, scratch, source, table, target_of
 from softneuro.routines.sizes import round_up
@@ -34,16 +34,8 @@ _PARTS_PER_THREAD = 2
 
 
 def _reject(problem: Problem, target: Target) -> str | None:
-    reason = reject_convolution(problem) or needs_bytes(problem) or reject_deep(math.prod(problem.input(1).shape[1:]))
-    if reason is not None:
-        return reason
-    op, x = cast(Conv, problem.op), problem.input(0)
-    if x.rank > 4 or op.groups != 1 or op.dilations[-1] != 1:
-        return (f"found rank {x.rank}, {op.groups} groups and dilations {op.dilations}, "
-                "needed rank 3 or 4, 1 group and no dilation along the last axis")
-    if x.shape[1] > _MOST_CHANNELS:
-        return f"found {x.shape[1]} channels, needed at most {_MOST_CHANNELS}"
-    return None
+    return (reject_first_layer(problem, _MOST_CHANNELS) or needs_bytes(problem)
+            or reject_deep(math.prod(problem.input(1).shape[1:])))
 
 
 def _signatures(problem: Problem) -> tuple[Signature, ...]:
