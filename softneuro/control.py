@@ -160,7 +160,8 @@ class If(BodyOp):
             return None
 
     def compute(self, inputs: Values, run: RunBody) -> tuple[Array, ...]:
-        assert inputs[0] is not None
+        if inputs[0] is None:
+            raise InputError("found no condition, needed one")
         return tuple(run(self.branch(inputs[0]), dict(zip(self.captures, inputs[1:], strict=True))))
 
     def inner_types(self, types: Types) -> list[tuple[Graph, Types]]:

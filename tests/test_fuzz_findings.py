@@ -6,6 +6,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import softneuro
-from softneuro.errors import InputError, ModelError, PlanError, SoftneuroError
+from softneuro.errors import InputError, ModelError, PlanError, SoftneuroError, UnsupportedOp
 from softneuro.limits import enforced
 from tests.broken_inputs import branches, headed, imported, session
 from tests.onnx_build import model, normal, one_node
@@ -54,6 +55,24 @@ def graph_of(header: dict[str, Any]) -> dict[str, Any]:
     return graph
 
 
+def unknown_type(domain: str, op_type: str, **attributes: Any) -> onnx.ModelProto:
+    """A node that reads what nothing is known of, as the operator before it is none of onnx's."""
+    nodes = [helper.make_node("Unheard", ["x"], ["u"], domain="nowhere"),
+             helper.make_node(op_type, ["u"], ["y"], domain=domain, **attributes)]  # fmt: skip
+    return model(nodes, {"x": normal(2)}, ["y"], domains={"nowhere": 1, "ai.onnx.ml": 4})
+
+
+def broken_branch(folder: Path) -> None:
+    """A plan whose If depends on the data, and has lost its condition."""
+    info = helper.make_tensor_value_info
+    bodies = [helper.make_graph([helper.make_node(op, ["x"], [op])], op, [], [info(op, 1, [2, 3])]) for op in ("Neg", "Abs")]
+    nodes = [helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0), helper.make_node("Cast", ["s"], ["c"], to=TensorProto.BOOL),
+             helper.make_node("If", ["c"], ["y"], then_branch=bodies[0], else_branch=bodies[1])]  # fmt: skip
+    plan = softneuro.tune(model(nodes, {"x": normal(2, 3)}, ["y"]), effort=0, threads=1)
+    layers = [replace(layer, inputs=("", *layer.inputs[1:])) if layer.op.name == "if" else layer for layer in plan.graph.layers]
+    softneuro.Session(replace(plan, graph=plan.graph.with_layers(layers))).run({"x": normal(2, 3)})
+
+
 FOUND: dict[str, tuple[Callable[[Path], object], type[SoftneuroError], str]] = {
     "einsum_equation_hangs_shape_inference": (
         imported(one_node("Einsum", {"x": normal(2, 3), "z": normal(3, 2)}, equation="j- ii->")), ModelError, "found equation"),
@@ -62,6 +81,14 @@ FOUND: dict[str, tuple[Callable[[Path], object], type[SoftneuroError], str]] = {
     "axis_without_end_crashes_shape_inference": (
         imported(one_node("LayerNormalization", {"x": normal(2, 3), "s": normal(3)}, outputs=3, axis=(1 << 63) - 1)), ModelError,
         "found axis 9223372036854775807, needed axes"),
+    "text_of_an_unknown_type_crashes_shape_inference": (
+        imported(unknown_type("", "RegexFullMatch", pattern="a")), UnsupportedOp, "Unheard"),
+    "labels_of_an_unknown_type_crash_shape_inference": (
+        imported(unknown_type("ai.onnx.ml", "LabelEncoder", keys_int64s=[1], values_int64s=[2])), UnsupportedOp, "Unheard"),
+    "words_of_an_unknown_type_crash_shape_inference": (
+        imported(unknown_type("ai.onnx.ml", "DictVectorizer", int64_vocabulary=[1])), UnsupportedOp, "Unheard"),
+    "unit_matrix_of_an_unknown_type_crashes_shape_inference": (
+        imported(unknown_type("", "EyeLike", dtype=-(1 << 62))), UnsupportedOp, "Unheard"),
     "version_of_many_bits": (imported(version_of_many_bits()), ModelError, "9223372036854775807 of domain 'other'"),
     "name_with_a_line_break": (imported(one_node("Arg\nMax", {"x": normal(2, 3)})), ModelError, "needed printable names"),
     "sequence_map_of_an_unknown_type": (
@@ -87,6 +114,7 @@ FOUND: dict[str, tuple[Callable[[Path], object], type[SoftneuroError], str]] = {
     "plan_with_a_view_of_negative_sizes": (
         headed(lambda header: graph_of(header)["layers"][0].__setitem__(1, "view(shape=(-2, -3))"), run=True), InputError,
         "needed sizes of 0 or more"),
+    "plan_with_a_branch_without_a_condition": (broken_branch, InputError, "found no condition, needed one"),
     "plan_with_half_a_thread": (
         headed(lambda header: header["provenance"].update(threads=0.5)), PlanError, "found 0.5, needed int"),
 }  # fmt: skip

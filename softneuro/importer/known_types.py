@@ -16,6 +16,11 @@ KnownType = tuple[int, tuple[int | None, ...] | None]
 """ONNX element type (0 when not known) and shape (None when not even the rank is known)."""
 MAX_COPIED = 1024  # elements of a constant that inference gets the values of
 _LONG_VECTOR = 1 << 20
+_CRASHING = {("", "RegexFullMatch"), ("ai.onnx.ml", "DictVectorizer"), ("ai.onnx.ml", "LabelEncoder")}
+_ELEMENTS = frozenset(onnx.TensorProto.DataType.values())
+_ENCODED = {"values_strings": int(onnx.TensorProto.STRING), "values_int64s": int(onnx.TensorProto.INT64),
+            "values_floats": int(onnx.TensorProto.FLOAT)}  # fmt: skip
+"""Attributes of a LabelEncoder that hold what it makes."""
 MAX_PROTO = 1 << 30  # bytes that inference may serialise
 
 
@@ -44,7 +49,12 @@ def known_types(model: onnx.ModelProto, inputs: Mapping[str, GraphInput]) -> dic
 def _without_weights(model: onnx.ModelProto, inputs: Mapping[str, GraphInput]) -> onnx.ModelProto:
     """The model with big constants as inputs, and nothing declared that the inputs' sizes may contradict."""
     graph = onnx.GraphProto(name=model.graph.name)
-    graph.node.extend(model.graph.node)
+    for node in model.graph.node:
+        if _crashes_inference(node):
+            element = _element_made(node)
+            graph.input.extend(onnx.helper.make_tensor_value_info(n, element, None) for n in node.output if n and element)
+        else:
+            graph.node.append(node)
     graph.output.extend(onnx.ValueInfoProto(name=info.name) for info in model.graph.output)
     for info in model.graph.input:
         declared = inputs.get(info.name)
@@ -59,6 +69,22 @@ def _without_weights(model: onnx.ModelProto, inputs: Mapping[str, GraphInput]) -
         else:
             graph.initializer.append(tensor)
     return onnx.ModelProto(ir_version=max(4, model.ir_version), opset_import=model.opset_import, graph=graph)
+
+
+def _crashes_inference(node: onnx.NodeProto) -> bool:
+    """Whether onnx's inference (1.23) reads the type of an input without asking whether it is known, here or in a body."""
+    if (node.domain, node.op_type) in _CRASHING:
+        return True
+    if node.op_type == "EyeLike" and any(a.name == "dtype" and a.i not in _ELEMENTS for a in node.attribute):
+        return True
+    return any(_crashes_inference(inner) for body in subgraphs(node) for inner in body.node)
+
+
+def _element_made(node: onnx.NodeProto) -> int:
+    """The element type of the outputs of such a node, 0 where it is not clear."""
+    if node.op_type == "RegexFullMatch":
+        return int(onnx.TensorProto.BOOL)
+    return next((_ENCODED[a.name] for a in node.attribute if a.name in _ENCODED), 0) if node.op_type == "LabelEncoder" else 0
 
 
 def _has_long_vector(graph: onnx.GraphProto) -> bool:
