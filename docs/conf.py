@@ -36,7 +36,8 @@ autosummary_generate = False
 nitpick_ignore_regex = [
     ("py:.*", r"(collections\.abc|pathlib|typing|numpy|onnx)\..*"),  # other packages' own
     ("py:.*", r"[A-Z]\w*"),  # aliases, and what is imported for type checkers, by their bare names
-    ("py:.*", r"softneuro\.(codegen|graph|plan|routines|runtime|tuning|types)\..*"),  # what lies behind the public names
+    # what lies behind the public names
+    ("py:.*", r"softneuro\.(codegen|graph|plan|quantisation|routines|runtime|tuning|types)\..*"),
 ]
 
 

@@ -36,7 +36,8 @@ def calibrate(model: Model, data: CalibrationData, *, shapes: Mapping[str, Seque
     samples: at most so many are read.
     method: ``min-max``, ``percentile`` (99.99), ``mse`` or ``entropy``; None takes the one that leaves the least squared error
         for each tensor.
-    preprocess, fit: what is made of pictures, as on the command line.
+    preprocess: what pictures become, as on the command line.
+    fit: how pictures get the input's sizes, likewise.
     threads: how many share one run; the result does not depend on it.
     progress: called with a `Progress` of the stage ``calibrate`` before each sample and after the last.
     limits: what the model may ask for.

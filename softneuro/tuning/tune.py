@@ -43,12 +43,16 @@ def tune(model: Model, *, shapes: RangedShapes | Sequence[RangedShapes] | None =
     dtypes: data types that float32 layers may compute in and tensors be kept as: f32, which must be among them, bf16, f16 and
         qint8 (8 bits, which needs calibration). With more than f32, the fastest plan is searched for whose loss on the
         calibration data, as a whole, stays within the budget; it is kept where it is faster than the float32 plan.
-    calibration, calibration_samples, calibration_method, preprocess, fit: as of `softneuro.calibrate`.
+    calibration: inputs that show which numbers the tensors hold, see the data of `softneuro.calibrate`.
+    calibration_samples: at most so many are read.
     calibration_table: a file of ranges (`CalibrationTable.save`) in place of those of the data.
+    calibration_method: how ranges are found, the best for each tensor by default.
+    preprocess: what pictures become, as on the command line.
+    fit: how pictures get the input's sizes, likewise.
     max_error: the budget: largest relative L2 error of the outputs beside those of float32 (0.01 when nothing is said).
     min_agreement: in its place, the least part of the samples that keep their first class.
-    metric, max_drop: in its place, a function of the outputs of all samples (a sequence of mappings) that is more for better
-        ones, and how much less it may be.
+    metric: in its place, a function of the outputs of all samples (a sequence of mappings) that is more for better ones.
+    max_drop: how much less the metric may be than with float32.
     routines: rules for what layers may run with, such as ``"f32:chl/winograd@conv1"`` (only that) or ``"!igemm"`` (never
         that); see `softneuro.tuning.restrict`.
     effort: how carefully to measure: 0 measures nothing and takes each layer's default routine, 1 is quick, 2 the usual, 3
