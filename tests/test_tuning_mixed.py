@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from onnx_build import model, normal
 import softneuro
 from softneuro.calibration.table import CalibrationTable
 from softneuro.errors import InputError
+from softneuro.quantisation import Quantisation
+from softneuro.routines.routine import Signature
 from softneuro.tuning.budget import relative_error
 from softneuro.types import Array, DType
 
@@ -118,3 +121,16 @@ def test_one_constant_picture() -> None:
     plan = tuned(net, dtypes=("f32", "qint8"), calibration=feeds, max_error=0.05)
     exact = run(softneuro.tune(net.SerializeToString(), threads=1, time_limit=0), feeds)
     assert relative_error(run(plan, feeds), exact) <= 0.05
+
+
+def test_a_constant_may_be_kept_in_bytes() -> None:
+    """No calibration gives constants a quantisation, but a plan's file may: it used to end in an assertion."""
+    nodes = [helper.make_node("Concat", ["x", "k"], ["y"], axis=1)]
+    given, constant = normal(1, 4, 3, 3), normal(1, 4, 3, 3, seed=1)
+    plan = softneuro.tune(model(nodes, {"x": given}, ["y"], constants={"k": constant}).SerializeToString(), threads=1, effort=0)
+    name = plan.graph.layers[0].name
+    shared = Quantisation.of_range(-4, 4)
+    choice = replace(plan.choices[name], signature=Signature.parse("qint8:chf,qint8:chf>qint8:chf"))
+    graph = replace(plan.graph, quantisations=dict.fromkeys((*plan.graph.layers[0].inputs, "y"), shared))
+    found = softneuro.Session(replace(plan, graph=graph, choices={name: choice})).run({"x": given})["y"]
+    assert np.array_equal(found, shared.dequantised(shared.quantised(np.concatenate([given, constant], axis=1))))

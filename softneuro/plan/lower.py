@@ -17,6 +17,7 @@ from softneuro.plan.defaults import default_choice
 from softneuro.plan.plan import Choice, adapt_name
 from softneuro.plan.program import Buffer, BufferKind, HostStep, NativeStep, Packing, Placed, Program, Stored, Word
 from softneuro.problem import Problem
+from softneuro.quantisation import Quantisation
 from softneuro.routines.candidates import candidates, refusal, routine_named
 from softneuro.routines.routine import Address, Area, Built, Routine, Schedule, Signature
 from softneuro.types import Array, DType, Format, TensorType
@@ -32,8 +33,8 @@ class Weights(Protocol):
     def packed(self, packings: Sequence[Packing]) -> Sequence[tuple[Array, ...]]:
         """What `Routine.pack` makes of each layer's constants, on cache lines."""
 
-    def laid_out(self, array: Array, wanted: Format) -> Array:
-        """A constant as it lies in memory in a format, on a cache line."""
+    def laid_out(self, array: Array, wanted: Format, quantisation: Quantisation | None) -> Array:
+        """A constant as it lies in memory in a format, on a cache line. quantisation: needed for qint8."""
 
 
 def problem_of(layer: Layer, graph: Graph, threads: int) -> Problem | None:
@@ -119,7 +120,8 @@ class _Lowering:
             return versions[wanted]
         type_ = self.graph.types[name]
         if name in self.graph.constants:
-            array = self.weights.laid_out(np.asarray(self.graph.constants[name]), wanted) if self.weights else None
+            constant, quantisation = np.asarray(self.graph.constants[name]), self.graph.quantisations.get(name)
+            array = self.weights.laid_out(constant, wanted, quantisation) if self.weights else None
             versions[wanted] = Stored(self.new_buffer(BufferKind.CONSTANT, wanted.nbytes(type_), array=array), type_, wanted)
             return versions[wanted]
         present = next(iter(versions))

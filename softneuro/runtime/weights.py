@@ -13,7 +13,7 @@ from softneuro.graph import Graph
 from softneuro.memory import aligned
 from softneuro.plan.file import release
 from softneuro.plan.program import Packing
-from softneuro.quantisation import encoded
+from softneuro.quantisation import Quantisation, encoded
 from softneuro.types import Array, Format
 
 __all__ = ["SharedWeights"]
@@ -53,12 +53,12 @@ class SharedWeights:
                 release(constant)
         return packing, result
 
-    def laid_out(self, array: Array, wanted: Format) -> Array:
+    def laid_out(self, array: Array, wanted: Format, quantisation: Quantisation | None) -> Array:
         """A constant as it lies in memory in a format, on a cache line; the graph's own are converted once."""
         key = (id(array), wanted)
         found = self._laid_out.get(key)
         if found is None:
-            found = aligned(encoded(np.asarray(array), wanted))
+            found = aligned(encoded(np.asarray(array), wanted, quantisation))
             if id(array) in self._lasting:
                 self._laid_out[key] = found
         return found

@@ -128,8 +128,8 @@ class _CopiedWeights:
                 result.append(tuple(_copy(array) for array in first))
         return result
 
-    def laid_out(self, array: Array, wanted: Format) -> Array:
-        return aligned(encoded(array, wanted))
+    def laid_out(self, array: Array, wanted: Format, quantisation: Quantisation | None) -> Array:
+        return aligned(encoded(array, wanted, quantisation))
 
 
 def _copy(array: Array) -> Array:
