@@ -7,7 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from softneuro.codegen.byte_lanes import packed_bytes, unpacked_bytes, within_words
+from softneuro.codegen.byte_lanes import in_memory_order, packed_bytes, unpacked_bytes, within_words
 from softneuro.codegen.byte_panels import BYTE_NUMBERS, is_scaled, vector_groups
 from softneuro.codegen.emit import I8, I64, byte_offset, load_at, load_lanes, store_lanes
 from softneuro.codegen.finish import Kept, store_finished
@@ -63,23 +63,11 @@ class ByteFinish:
                           self._lane(number + 1, first + j)) for j, total in enumerate(sums)]
 
     def _store_floats(self, first: int, sums: Sequence[Any], place: Any, kept: Kept, width: Any) -> None:
-        for j, value in enumerate(self._ordered(self._real(first, sums, 1))):
+        for j, value in enumerate(in_memory_order(self._builder, self._real(first, sums, 1))):
             before = (first + j) * self._lanes
             offset = self._builder.add(place, I64(before * kept.nbytes))
             store_finished(self._builder, self._target, self._epilogue, value, self._y, self._residual, offset,
                            self._mask(width, before, self._lanes), kept)
-
-    def _ordered(self, values: Sequence[Any]) -> Sequence[Any]:
-        """A group of vectors in the order of memory."""
-        count, lanes = len(values), self._lanes
-        if count == 1:
-            return values
-        both = ir.Constant(ir.VectorType(I32, 2 * lanes), list(range(2 * lanes)))
-        filled = [values[min(i, count - 1)] for i in range(4)]
-        halves = [self._builder.shuffle_vector(*filled[i : i + 2], both) for i in (0, 2)]
-        places = [j * lanes + 4 * p + e for p in range(lanes // 4) for j in range(count) for e in range(4)]
-        return [self._builder.shuffle_vector(*halves, ir.Constant(ir.VectorType(I32, lanes), places[k * lanes : (k + 1) * lanes]))
-                for k in range(count)]
 
     def _store_bytes(self, first: int, sums: Sequence[Any], place: Any, width: Any) -> None:
         builder, count, before = self._builder, len(sums), first * self._lanes

@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from softneuro.codegen.elementary import constant, minimum_value
 from softneuro.codegen.emit import I8
+from softneuro.codegen.integer_products import add_dots, add_pairs
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import I32, call_intrinsic, splat_value
 
@@ -22,7 +23,6 @@ _I16 = ir.IntType(16)
 _PART = 16  # bytes within which instructions unpack
 _PACKED_WORDS = {128: "llvm.x86.sse2.packssdw.128", 256: "llvm.x86.avx2.packssdw", 512: "llvm.x86.avx512.packssdw.512"}
 _PACKED_BYTES = {128: "llvm.x86.sse2.packuswb.128", 256: "llvm.x86.avx2.packuswb", 512: "llvm.x86.avx512.packuswb.512"}
-_PAIRS = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}
 _NEAREST = {128: "llvm.x86.sse2.cvtps2dq", 256: "llvm.x86.avx.cvt.ps2dq.256"}
 _FARTHEST = 2.0**30
 
@@ -78,13 +78,10 @@ def add_byte_products(builder: Any, target: Target, total: Any, rows: Any, weigh
 
     size 4: bytes, for targets with vpdpbusd at this width; 2: 16-bit integers, exact too.
     """
-    bits = 32 * total.type.count
     if size == 4:
-        return call_intrinsic(builder, f"llvm.x86.avx512.vpdpbusd.{bits}", total.type,
-                              [total, _as(builder, rows, I8, 8), _as(builder, weights, I8, 8)])
+        return add_dots(builder, total, rows, weights)
     if _has_x86(target):
-        operands = [_as(builder, value, _I16, 16) for value in (rows, weights)]
-        return builder.add(total, call_intrinsic(builder, _PAIRS[bits], total.type, operands))
+        return add_pairs(builder, total, rows, weights)
     half = constant(rows, 16)
     lower = [builder.ashr(builder.shl(value, half), half) for value in (rows, weights)]
     upper = [builder.ashr(value, half) for value in (rows, weights)]
@@ -92,13 +89,16 @@ def add_byte_products(builder: Any, target: Target, total: Any, rows: Any, weigh
 
 
 def in_memory_order(builder: Any, vectors: Sequence[Any]) -> list[Any]:
-    """Four vectors of 32-bit lanes in the order of the bytes that they come from."""
-    lanes = vectors[0].type.count
-    halves = [builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, 2 * lanes), list(range(2 * lanes))))
-              for a, b in (vectors[:2], vectors[2:])]
-    places = [j * lanes + part * 4 + e for part in range(lanes // 4) for j in range(4) for e in range(4)]
+    """Up to four vectors of 32-bit lanes, dealt by fours, in the order of the bytes that they come from."""
+    count, lanes = len(vectors), vectors[0].type.count
+    if count == 1:
+        return list(vectors)
+    both = ir.Constant(ir.VectorType(I32, 2 * lanes), list(range(2 * lanes)))
+    filled = [vectors[min(i, count - 1)] for i in range(4)]
+    halves = [builder.shuffle_vector(*filled[i : i + 2], both) for i in (0, 2)]
+    places = [j * lanes + 4 * part + e for part in range(lanes // 4) for j in range(count) for e in range(4)]
     return [builder.shuffle_vector(*halves, ir.Constant(ir.VectorType(I32, lanes), places[k * lanes : (k + 1) * lanes]))
-            for k in range(4)]
+            for k in range(count)]
 
 
 def _nearest(builder: Any, target: Target, value: Any) -> Any:

@@ -12,15 +12,15 @@ from softneuro.codegen.byte_panels import STEP, parts_of, step_bytes
 from softneuro.codegen.conventions import CACHE_LINE
 from softneuro.codegen.emit import I8, I64, CountedLoop, byte_offset, load_at, micro_kernel, prefetch_line, store_at
 from softneuro.codegen.integer_forms import DOT, PAIRS, IntegerForm, integer_form
+from softneuro.codegen.integer_products import add_form_products
 from softneuro.codegen.products import repeat_steps
 from softneuro.codegen.tap_rows import tap_rows, vectors_at
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import I32, call_intrinsic, splat_value
+from softneuro.codegen.vector import I32, splat_value
 
 __all__ = ["byte_tile"]
 
 _I16 = ir.IntType(16)
-_PAIR_SUMS = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}
 _EVEN_BYTES = 0x00FF00FF
 
 
@@ -97,7 +97,8 @@ class _Tile:
             totals = sums[len(updated) : len(updated) + self.nv]
             for part, vectors in enumerate(parts):
                 factor = self._factor(builder, word, part)
-                totals = [self._added(builder, total, factor, v) for total, v in zip(totals, vectors, strict=True)]
+                pairs = zip(totals, vectors, strict=True)
+                totals = [add_form_products(builder, self.form, total, factor, v) for total, v in pairs]
             updated += totals
         return [byte_offset(builder, weights, line_bytes), byte_offset(builder, line, CACHE_LINE), *updated]
 
@@ -155,14 +156,3 @@ class _Tile:
             return builder.and_(word, ir.Constant(word.type, [_EVEN_BYTES] * word.type.count))
         moved = builder.lshr(word, ir.Constant(word.type, [8 * part] * word.type.count))
         return builder.and_(moved, ir.Constant(word.type, [0xFF] * word.type.count))
-
-    def _added(self, builder: Any, total: Any, factor: Any, weights: Any) -> Any:
-        bits = self.target.vector_bits
-        if self.form is DOT:
-            return call_intrinsic(builder, f"llvm.x86.avx512.vpdpbusd.{bits}", self.vector, [
-                total, *(builder.bitcast(v, ir.VectorType(I8, bits // 8)) for v in (factor, weights))])
-        if self.form is PAIRS:
-            halves = ir.VectorType(_I16, 2 * self.target.f32_lanes)
-            pair = [builder.bitcast(value, halves) for value in (factor, weights)]
-            return builder.add(total, call_intrinsic(builder, _PAIR_SUMS[bits], self.vector, pair))
-        return builder.add(total, builder.mul(factor, weights))

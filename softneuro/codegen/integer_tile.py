@@ -24,10 +24,11 @@ from softneuro.codegen.emit import (
     store_at,
     store_lanes,
 )
-from softneuro.codegen.integer_forms import DOT, PAIRS, IntegerForm
+from softneuro.codegen.integer_forms import IntegerForm
+from softneuro.codegen.integer_products import add_form_products
 from softneuro.codegen.tap_rows import tap_rows, vectors_at
 from softneuro.codegen.target import Target
-from softneuro.codegen.vector import I32, call_intrinsic, first_lanes, splat_value
+from softneuro.codegen.vector import I32, first_lanes, splat_value
 
 __all__ = ["IntegerSums", "StoreCell", "integer_tile", "store_cells"]
 
@@ -35,8 +36,6 @@ StoreCell = Callable[[Any, Any, Any, int, Any], None]
 """store(builder, sums, row, j, mask): what becomes of vector j of a row (int64) of the tile; mask: its lanes, None for all."""
 
 _I16 = ir.IntType(16)
-_PAIR_SUMS = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}
-"""Products of 16-bit integers summed in pairs to 32 bits, by vector width."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class IntegerSums:
         updated: list[Any] = []
         for row in rows:
             factor = self._factor(builder, byte_offset(builder, row, place))
-            updated += [self._added(builder, sums[len(updated) + j], factor, v) for j, v in enumerate(vectors)]
+            updated += [add_form_products(builder, self.form, sums[len(updated) + j], factor, v) for j, v in enumerate(vectors)]
         inner.end([byte_offset(builder, weights, self.nv * size), byte_offset(builder, line, CACHE_LINE), *updated])
         outer.end(inner.carried)
         return list(outer.carried[2:])
@@ -95,16 +94,6 @@ class IntegerSums:
         if self.form.group > 1:
             return splat_value(builder, load_at(builder, pointer, I32, self.form.bytes), lanes)
         return builder.sext(splat_value(builder, load_at(builder, pointer, _I16, 2), lanes), self.vector)
-
-    def _added(self, builder: Any, total: Any, factor: Any, weights: Any) -> Any:
-        if self.form is DOT:
-            name = f"llvm.x86.avx512.vpdpbusd.{self.target.vector_bits}"
-            return call_intrinsic(builder, name, self.vector, [total, factor, weights])
-        if self.form is PAIRS:
-            halves = ir.VectorType(_I16, 2 * self.target.f32_lanes)
-            pair = [builder.bitcast(value, halves) for value in (factor, weights)]
-            return builder.add(total, call_intrinsic(builder, _PAIR_SUMS[self.target.vector_bits], self.vector, pair))
-        return builder.add(total, builder.mul(factor, weights))
 
 
 def store_cells(builder: Any, sums: list[Any], nv: int, rows: Any, columns: Any, store: StoreCell) -> None:

@@ -8,6 +8,7 @@ from llvmlite import ir
 from numba.core import types
 
 from softneuro.codegen.emit import I64, CountedLoop, byte_offset, load_at, micro_kernel, splat_at, store_at
+from softneuro.codegen.integer_products import add_pairs
 from softneuro.codegen.target import Target
 from softneuro.codegen.vector import F32, I32, VectorType, build_intrinsic, call_intrinsic, splat_value
 
@@ -67,8 +68,7 @@ def _add_pairs(builder: Any, target: Target, sums: Any, a: Any, b: Any) -> Any:
     """sums[i] + a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1] for vectors of i32 and, twice as many, i16."""
     lanes = sums.type.count
     if target.triple.startswith("x86_64") and (target.vector_bits < 512 or "+avx512bw" in target.features):
-        name = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.pmaddw.d.512"}[target.vector_bits]
-        return builder.add(sums, call_intrinsic(builder, f"llvm.x86.{name}", sums.type, [a, b]))
+        return add_pairs(builder, sums, a, b)
     for odd in range(2):
         chosen = ir.Constant(ir.VectorType(I32, lanes), list(range(odd, 2 * lanes, 2)))
         one, other = (builder.sext(builder.shuffle_vector(v, v, chosen), sums.type) for v in (a, b))

@@ -17,6 +17,7 @@ from softneuro.codegen.spec import KernelSpec
 from softneuro.codegen.target import Target
 from softneuro.ops.conv import Conv
 from softneuro.problem import Problem
+from softneuro.routines.first_layer import FirstLayer, reject_first_layer
 from softneuro.routines.formats import F32_CHF
 from softneuro.routines.linear import (
     NUMBERS_OF_VECTORS,
@@ -26,7 +27,6 @@ from softneuro.routines.linear import (
     packed_signature,
     panels_of,
     register_tiles,
-    reject_first_layer,
     residual_word,
     weights_of,
 )
@@ -78,16 +78,10 @@ def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
     op = cast(Conv, problem.op)
-    x, w, y = problem.input(0), problem.input(1), problem.outputs[0]
+    y = problem.outputs[0]
     mr, nv, lanes = schedule["mr"], schedule["nv"], target.f32_lanes
-    images, channels, *spatial = x.shape
-    height, width = (1, *spatial)[-2:]
-    kernel_rows, kernel_columns = (1, *w.shape[2:])[-2:]
-    out_height, out_width = (1, *y.shape[2:])[-2:]
-    row_stride, column_stride = (1, *op.strides)[-2:]
-    above, left = (0, *op.pads[: len(spatial)])[-2:]
-    dilation = op.dilations[0] if len(spatial) == 2 else 1
-    span = (kernel_rows - 1) * dilation + 1
+    (images, channels, height, width, kernel_rows, kernel_columns, out_height, out_width, row_stride, column_stride, above, left,
+     dilation, span) = FirstLayer.of(problem)
     tiles_across = min(_TILES_AT_ONCE, math.ceil(out_width / mr))
     rows_at_once = min(out_height, max(1, _TILES_AT_ONCE // tiles_across))
     columns = (tiles_across * mr - 1) * column_stride + kernel_columns

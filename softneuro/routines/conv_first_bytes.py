@@ -18,8 +18,9 @@ from softneuro.codegen.target import Target
 from softneuro.ops.conv import Conv
 from softneuro.problem import Problem
 from softneuro.routines.byte_product import byte_signatures, byte_tiles, needs_bytes, packed_weights, reject_deep
+from softneuro.routines.first_layer import FirstLayer, reject_first_layer
 from softneuro.routines.formats import F32_CHF
-from softneuro.routines.linear import reject_first_layer, residual_word, weights_of
+from softneuro.routines.linear import residual_word, weights_of
 from softneuro.routines.narrow import numbers_of
 from softneuro.routines.routine import Built, Launch, Routine, Schedule, Signature, packed, scratch, source, table, target_of
 from softneuro.routines.sizes import round_up
@@ -60,16 +61,10 @@ def _pack(problem: Problem, schedule: Schedule, target: Target, values: Sequence
 
 def _build(problem: Problem, signature: Signature, schedule: Schedule, target: Target) -> Built:
     op = cast(Conv, problem.op)
-    x, w, y = problem.input(0), problem.input(1), problem.outputs[0]
+    y = problem.outputs[0]
     mr, nv, lanes, threads = schedule["mr"], schedule["nv"], target.f32_lanes, problem.threads
-    images, channels, *spatial = x.shape
-    height, width = (1, *spatial)[-2:]
-    kernel_rows, kernel_columns = (1, *w.shape[2:])[-2:]
-    out_height, out_width = (1, *y.shape[2:])[-2:]
-    row_stride, column_stride = (1, *op.strides)[-2:]
-    above, left = (0, *op.pads[: len(spatial)])[-2:]
-    dilation = op.dilations[0] if len(spatial) == 2 else 1
-    span = (kernel_rows - 1) * dilation + 1
+    (images, channels, height, width, kernel_rows, kernel_columns, out_height, out_width, row_stride, column_stride, above, left,
+     dilation, span) = FirstLayer.of(problem)
     steps = math.ceil(kernel_columns * channels / STEP)
     columns = max((round_up(out_width, mr) - 1) * column_stride * channels + steps * STEP, (left + width + lanes) * channels)
     buffer_row = round_up(columns, STEP)

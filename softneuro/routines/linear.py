@@ -21,7 +21,7 @@ from softneuro.routines.sizes import balanced
 from softneuro.types import Array, DType, Format
 
 __all__ = ["NUMBERS_OF_VECTORS", "bias_of", "finish_numbers", "finished_dtypes", "has_constant_weights", "itemsizes",
-           "packed_signature", "panels_of", "register_tiles", "reject_convolution", "reject_first_layer", "reject_large_image",
+           "packed_signature", "panels_of", "register_tiles", "reject_convolution", "reject_large_image",
            "reject_operands", "residual_word", "weights_of"]
 
 NUMBERS_OF_VECTORS = (2, 3, 4, 1)
@@ -62,18 +62,6 @@ def reject_convolution(problem: Problem) -> str | None:
     if _op(problem).epilogue.residual and problem.inputs[-1] != problem.outputs[0]:
         return f"found a residual of {problem.inputs[-1]}, needed {problem.outputs[0]}"
     return None
-
-
-def reject_first_layer(problem: Problem, most_channels: int) -> str | None:
-    """What routines need that merge the taps of a kernel row: few channels, no groups, no dilation along rows."""
-    reason = reject_convolution(problem)
-    if reason is not None:
-        return reason
-    op, x = cast(Conv, problem.op), problem.input(0)
-    if x.rank > 4 or op.groups != 1 or op.dilations[-1] != 1:
-        return (f"found rank {x.rank}, {op.groups} groups and dilations {op.dilations}, "
-                "needed rank 3 or 4, 1 group and no dilation along the last axis")
-    return f"found {x.shape[1]} channels, needed at most {most_channels}" if x.shape[1] > most_channels else None
 
 
 def reject_large_image(problem: Problem) -> str | None:
